@@ -1,0 +1,223 @@
+"""Requests and replies about forgetting, extraction, the doctor, files, archives and the consolidate worker."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from memory_contracts.functions.base import Reply, Request
+from memory_contracts.names import Id, Ids, Label, Name
+from memory_contracts.records import Receipt, Suggestion
+
+Path = Annotated[str, Meta(min_length=1, max_length=1_000)]
+
+
+class PersonForgetRequest(Request):
+    """Ask to forget a person; the name is typed again. Only a person's approval erases.
+
+    `keep` names mentions that are not about the person (“May” is also a month).
+    """
+
+    entity: Label
+    confirm_name: Label
+    never_again: bool = False
+    keep: Ids = []
+
+
+class Mention(Reply):
+    """A text that mentions the name or an alias; `kind` says in which place."""
+
+    id: str
+    bank: str
+    kind: str
+    text: str
+
+
+class PersonForgetReply(Reply):
+    """The destructive suggestion and every text that mentions the person, for selection."""
+
+    outcome: Literal["awaiting_review"]
+    suggestion: Suggestion
+    mentions: list[Mention]
+    cut: bool = False
+
+
+class EraseRequest(Request):
+    """Destroy one memory, every revision and copy of it."""
+
+    id: Id
+
+
+class BankWipeRequest(Request):
+    """Destroy everything a bank holds; the name is typed again."""
+
+    name: Name
+    confirm_name: Name
+
+
+class ReceiptReply(Reply):
+    """What was destroyed, in counts."""
+
+    receipt: Receipt
+
+
+class ValueRevealRequest(Request):
+    """Read one protected value by its reference."""
+
+    ref: Id
+
+
+class ValueRevealReply(Reply):
+    """The value, for this call alone."""
+
+    ref: str
+    value: str
+
+
+class ExtractionStatusRequest(Request):
+    """Ask how reading turns is going."""
+
+
+class ParkedTurn(Reply):
+    """A turn that could not be read, and why."""
+
+    turn_id: str
+    session_id: str
+    reason: str
+    at: datetime
+
+
+class ExtractionStatusReply(Reply):
+    """Backlog, work, parked turns (the newest 100 of `parked_total`), and what was kept and refused."""
+
+    backlog: int
+    in_work: int
+    oldest_age_s: float
+    parked: list[ParkedTurn]
+    parked_total: int
+    kept: int
+    refused: dict[str, int]
+    ignored: dict[str, int]
+    router: str
+    extractor: str
+    waiting: dict[str, int] = {}
+
+
+class ExtractionRetryRequest(Request):
+    """Run parked turns again: those in `ids`, or all."""
+
+    ids: Ids = []
+    all: bool = False
+
+
+class ExtractionRetryReply(Reply):
+    """How many turns were put back to work."""
+
+    retried: int
+
+
+class DoctorRequest(Request):
+    """Ask for a real roundtrip through every part."""
+
+
+class Check(Reply):
+    """One line of the doctor: its state, what was seen, and what to do."""
+
+    name: str
+    state: Literal["ok", "degraded", "failing"]
+    detail: str
+    hint: str | None = None
+
+
+class DoctorReply(Reply):
+    """All checks; `state` is the worst of them."""
+
+    state: Literal["ok", "degraded", "failing"]
+    checks: list[Check]
+    version: str
+
+
+class ReloadRequest(Request):
+    """Read every file again."""
+
+    bank: Name | None = None
+
+
+class ReloadReply(Reply):
+    """What reading the files changed."""
+
+    read: int
+    changed: int
+    problems: list[str]
+
+
+class ExportRequest(Request):
+    """Write an archive on the worker's side."""
+
+    bank: Name | None = None
+    include_protected: bool = False
+
+
+class ExportReply(Reply):
+    """Where the archive lies and what it holds."""
+
+    path: str
+    bytes: int
+    sha256: str
+    counts: dict[str, int]
+
+
+class ImportRequest(Request):
+    """Read an archive, or a folder of markdown facts, on the worker's side. Texts arrive `inferred`.
+
+    `trust` keeps the archive's tiers; the journal records who said so.
+    """
+
+    path: Path
+    bank: Name | None = None
+    trust: bool = False
+    dry_run: bool = False
+
+
+class ImportReply(Reply):
+    """What was (or with `dry_run` would be) changed."""
+
+    counts: dict[str, int]
+    problems: list[str]
+    dry_run: bool
+
+
+class ConsolidateRunRequest(Request):
+    """Run hygiene over one bank, or all; `dry_run` acts on nothing."""
+
+    bank: Name | None = None
+    dry_run: bool = False
+
+
+class ConsolidateRunReply(Reply):
+    """The report of the run."""
+
+    report: dict[str, Any]
+
+
+class ConsolidateStatusRequest(Request):
+    """Ask which banks are dirty and when they run next."""
+
+
+class ConsolidateStatusReply(Reply):
+    """One entry per bank."""
+
+    banks: list[dict[str, Any]]
+
+
+class ConsolidateReportRequest(Request):
+    """Read the last reports."""
+
+    bank: Name | None = None
+    limit: Annotated[int, Meta(ge=1, le=50)] = 10
+
+
+class ConsolidateReportReply(Reply):
+    """Reports, newest first."""
+
+    reports: list[dict[str, Any]]
