@@ -311,8 +311,8 @@ def _type_name(kind: Any) -> str:
     if "anyOf" in schema:
         schema = next(option for option in schema["anyOf"] if option["type"] != "null")
     names = {"array": "list", "integer": "int", "number": "float", "string": "text", "boolean": "bool"}
-    kind: str = schema["type"]
-    return names.get(kind, kind)
+    schema_type: str = schema["type"]
+    return names.get(schema_type, schema_type)
 
 
 def _bounds(meta: Meta) -> str:
