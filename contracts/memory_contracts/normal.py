@@ -1,6 +1,6 @@
 """The one normal form of a text: two wordings with the same normal form are the same text everywhere.
 
-The store keeps a fingerprint of it for every wording a memory ever had; siblings use it to compare texts without asking.
+The store keeps a fingerprint of it for every wording a memory ever had; siblings use it to compare without asking.
 """
 
 import hashlib

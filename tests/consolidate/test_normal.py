@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from memory_contracts.normal import FINGERPRINT_BYTES, fingerprint, normalise
 
 

@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from memory_contracts.functions import banks, memories, operations, recalling, review
+from memory_contracts.functions import banks, consolidating, memories, operations, recalling, review
 from memory_contracts.functions.base import Reply, Request
 from memory_contracts.names import ROUTES, Route
 
@@ -30,7 +30,6 @@ _HUMAN_AGENT: tuple[Route, ...] = ("human", "agent")
 
 
 def _table() -> dict[str, Function]:
-    ops = operations
     rows: list[tuple[str, type[Request], type[Reply], tuple[Route, ...], bool]] = [
         ("save", memories.SaveRequest, memories.SaveReply, _SPEAKERS, True),
         ("get", memories.GetRequest, memories.MemoryReply, _ALL, False),
@@ -91,18 +90,24 @@ def _table() -> dict[str, Function]:
         for name, request, reply, routes, writes in rows
     }
     consolidate: list[tuple[str, type[Request], type[Reply], tuple[Route, ...], bool]] = [
-        ("consolidate.run", ops.ConsolidateRunRequest, ops.ConsolidateRunReply, _HUMAN_SYSTEM, True),
+        (
+            "consolidate.run",
+            consolidating.ConsolidateRunRequest,
+            consolidating.ConsolidateRunReply,
+            _HUMAN_SYSTEM,
+            True,
+        ),
         (
             "consolidate.status",
-            ops.ConsolidateStatusRequest,
-            ops.ConsolidateStatusReply,
+            consolidating.ConsolidateStatusRequest,
+            consolidating.ConsolidateStatusReply,
             _HUMAN_SYSTEM,
             False,
         ),
         (
             "consolidate.report",
-            ops.ConsolidateReportRequest,
-            ops.ConsolidateReportReply,
+            consolidating.ConsolidateReportRequest,
+            consolidating.ConsolidateReportReply,
             _HUMAN_SYSTEM,
             False,
         ),

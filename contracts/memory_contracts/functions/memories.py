@@ -165,12 +165,17 @@ class TagsReply(Reply):
 
 
 class SupersedeRequest(Request):
-    """Retire memory `id` in favour of memory `by` of the same bank."""
+    """Retire memory `id` in favour of memory `by` of the same bank.
+
+    The expected revisions refuse with `conflict` what was decided on a text that has changed since.
+    """
 
     id: Id
     by: Id
     reason: Reason
     run_id: Id | None = None
+    expected_revision: Revision | None = None
+    expected_by_revision: Revision | None = None
 
 
 class SupersedeReply(Reply):

@@ -1,7 +1,7 @@
-"""Requests and replies about forgetting, extraction, the doctor, files, archives and the consolidate worker."""
+"""Requests and replies about forgetting, extraction, the doctor, files and archives."""
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
@@ -185,39 +185,3 @@ class ImportReply(Reply):
     counts: dict[str, int]
     problems: list[str]
     dry_run: bool
-
-
-class ConsolidateRunRequest(Request):
-    """Run hygiene over one bank, or all; `dry_run` acts on nothing."""
-
-    bank: Name | None = None
-    dry_run: bool = False
-
-
-class ConsolidateRunReply(Reply):
-    """The report of the run."""
-
-    report: dict[str, Any]
-
-
-class ConsolidateStatusRequest(Request):
-    """Ask which banks are dirty and when they run next."""
-
-
-class ConsolidateStatusReply(Reply):
-    """One entry per bank."""
-
-    banks: list[dict[str, Any]]
-
-
-class ConsolidateReportRequest(Request):
-    """Read the last reports."""
-
-    bank: Name | None = None
-    limit: Annotated[int, Meta(ge=1, le=50)] = 10
-
-
-class ConsolidateReportReply(Reply):
-    """Reports, newest first."""
-
-    reports: list[dict[str, Any]]
