@@ -1,0 +1,75 @@
+"""The append-only table of changes: rows, their order per bank, and reading them back."""
+
+from typing import Any
+
+import msgspec
+
+from memory_contracts.records import Actor, Cause, Change
+from memory_worker.clock import to_datetime
+
+PUBLISHED_TYPES = frozenset(
+    {
+        "memory.created",
+        "memory.reinforced",
+        "memory.updated",
+        "memory.pinned",
+        "memory.superseded",
+        "memory.deleted",
+        "memory.expired",
+        "memory.restored",
+        "memory.forgotten",
+        "bank.created",
+        "bank.updated",
+        "bank.trashed",
+        "bank.restored",
+        "bank.wiped",
+        "rule.set",
+        "suggestion.created",
+        "suggestion.decided",
+        "notice.created",
+        "notice.acked",
+    }
+)
+"""Row types that are published as triggers; the others (entities, properties) are read with `changes.list`."""
+
+
+class JournalRow(msgspec.Struct, frozen=True, array_like=True):
+    """One change. `before` and `after` are the JSON of the contract's record, None where there is none."""
+
+    seq: int
+    id: str
+    at: float
+    bank: str
+    owner: str | None
+    bank_seq: int | None
+    type: str
+    target: str
+    actor_route: str
+    actor_principal: str
+    cause_kind: str
+    cause_id: str
+    session: str | None
+    before: bytes | None
+    after: bytes | None
+
+
+def row_of(values: tuple[Any, ...]) -> JournalRow:
+    """Make a row of a SELECT's columns, in the order of the fields."""
+    return JournalRow(*values)
+
+
+def change_of(row: JournalRow) -> Change:
+    """Give the wire form of a row."""
+    return Change(
+        seq=row.seq,
+        id=row.id,
+        at=to_datetime(row.at),
+        bank=row.bank,
+        bank_seq=row.bank_seq,
+        type=row.type,
+        target=row.target,
+        actor=Actor(route=row.actor_route, principal=row.actor_principal),  # type: ignore[arg-type]
+        cause=Cause(kind=row.cause_kind, id=row.cause_id),  # type: ignore[arg-type]
+        before=None if row.before is None else msgspec.json.decode(row.before),
+        after=None if row.after is None else msgspec.json.decode(row.after),
+    )

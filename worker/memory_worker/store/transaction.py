@@ -1,0 +1,113 @@
+"""What a writing function works with: named statements, the journal, and the time of the group."""
+
+import sqlite3
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from memory_contracts.names import Route
+from memory_contracts.records import CauseKind
+from memory_worker.store import statements
+from memory_worker.store.caller import Caller
+from memory_worker.store.ids import new_id
+from memory_worker.store.journal import PUBLISHED_TYPES, JournalRow
+
+_SQL = statements.load("journal")
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """Who makes a change, from what cause, and in which session."""
+
+    route: Route
+    principal: str
+    cause_kind: CauseKind
+    cause_id: str
+    session: str | None = None
+
+    @staticmethod
+    def of(caller: Caller, cause_id: str, cause_kind: CauseKind = "request", session: str | None = None) -> "Origin":
+        """The origin of a caller's change."""
+        return Origin(caller.route, caller.principal, cause_kind, cause_id, session)
+
+
+class Transaction:
+    """One grouped transaction, shared by the functions of the group."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, now: float, failpoint: Callable[[str], None] = lambda name: None
+    ) -> None:
+        self.connection = connection
+        self.now = now
+        """Unix seconds at which the group began; every change of the group carries it."""
+        self.failpoint = failpoint
+        self.rows: list[JournalRow] = []
+        """Journal rows appended so far."""
+
+    def run(self, sql: str, *values: Any) -> int:
+        """Run a statement and give the number of rows it changed."""
+        return self.connection.execute(sql, values).rowcount
+
+    def one(self, sql: str, *values: Any) -> tuple[Any, ...] | None:
+        """Give the first row, or None."""
+        row: tuple[Any, ...] | None = self.connection.execute(sql, values).fetchone()
+        return row
+
+    def all(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Give every row."""
+        return self.connection.execute(sql, values).fetchall()
+
+    def append(
+        self,
+        type: str,
+        target: str,
+        origin: Origin,
+        *,
+        bank: str,
+        owner: str | None = None,
+        before: bytes | None = None,
+        after: bytes | None = None,
+    ) -> JournalRow:
+        """Append a journal row and, where its type is published, give it the next number of its bank."""
+        bank_seq: int | None = None
+        if type in PUBLISHED_TYPES:
+            counted = self.one(_SQL["next_bank_seq"], bank)
+            assert counted is not None
+            bank_seq = counted[0]
+        values = (
+            new_id("chg"),
+            self.now,
+            bank,
+            owner,
+            bank_seq,
+            type,
+            target,
+            origin.route,
+            origin.principal,
+            origin.cause_kind,
+            origin.cause_id,
+            origin.session,
+            before,
+            after,
+        )
+        seq = self.connection.execute(_SQL["append"], values).lastrowid
+        assert seq is not None
+        row = JournalRow(seq, *values)
+        self.rows.append(row)
+        return row
+
+    def mark(self) -> int:
+        """Remember how many rows there are, for `rewind`."""
+        return len(self.rows)
+
+    def rewind(self, mark: int) -> None:
+        """Drop the rows appended since `mark`, whose savepoint was rolled back."""
+        del self.rows[mark:]
+
+    def move_cursor(self, reader: str, seq: int) -> None:
+        """Set how far a reader of the journal has come."""
+        self.run(_SQL["move_cursor"], reader, seq)
+
+    def count(self, name: str, by: int = 1) -> None:
+        """Add to a counter that outlives a restart."""
+        self.run(_SQL["count"], name, by)
