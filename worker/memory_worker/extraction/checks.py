@@ -1,0 +1,298 @@
+"""Checks every item in code before it may be stored: what fails is refused and counted, the others are kept.
+
+The same checks hold for the rules and for a model. None of them asks a model, and none logs what it saw.
+"""
+
+import re
+from collections.abc import Iterable
+
+import msgspec
+
+from memory_contracts.names import LABEL_MAX_CHARS, LABELS_MAX, TEXT_MAX_CHARS
+from memory_contracts.normal import fingerprint, normalise
+from memory_worker.clock import to_datetime
+from memory_worker.extraction.items import Candidate, Extraction, ReadMessage, ReadTurn
+from memory_worker.extraction.patterns import languages
+from memory_worker.extraction.prose import sentences
+from memory_worker.extraction.secrets import MASK, find_secrets
+
+TEXT_MIN_CHARS = 3
+"""Shortest statement, in characters."""
+QUOTE_MIN_CHARS = 3
+"""Shortest quote that proves anything, in characters of its normal form."""
+RESTATED_SHARE = 0.7
+"""A statement of which at least this share is text that `context` handed out counts as a restatement."""
+RESTATED_MIN_CHARS = 16
+"""Shortest handed-out text that is looked for inside a statement, in characters."""
+GROUNDED_SHARE = 0.5
+"""Least share of a statement's content words that must occur in the user's messages of the turn."""
+
+_EMPHASIS = re.compile(r"[*_`~]+")
+_MARKUP = re.compile(
+    r"<\s*/?\s*(?:memory|system|instruction|rule|tool|assistant|user|im_start|im_end|\|)|<\||\|>|\[/?INST\]|```",
+    re.IGNORECASE,
+)
+_TIER_LEADS = re.compile(
+    r"^\s*(?:[-*•]\s*)?(?:\[?\d{4}-\d\d-\d\d\]?\s*)?(?:you told me|i noticed|i wrote this down myself(?:, nothing has checked it)?)"
+    r"(?:\s*\(?\[?(?:on )?\d{4}-\d\d-\d\d\)?\]?)?\s*[:—–-]*\s*",
+    re.IGNORECASE,
+)
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_WORD = re.compile(r"[^\W\d_]{3,}")
+_NEGATION = re.compile(
+    r"\b(?:not|never|no|none|nobody|nothing|neither|nor|without|cannot|\w+n['’]t|no longer|stopped|quit)\b",
+    re.IGNORECASE,
+)
+_NEGATIVE = re.compile(
+    r"\b(?:not|never|no|none|nobody|nothing|neither|nor|without|cannot|\w+n['’]t|stop\w*|quit\w*|hates?|dislikes?|avoid\w*|refus\w*|"
+    r"declin\w*|against|lacks?|un\w+|unable|fail\w*|reject\w*|former\w*|ceased|rather than|instead|allerg\w*|free|skip\w*|exclud\w*|less|only)\b",
+    re.IGNORECASE,
+)
+
+
+class Handed(msgspec.Struct, frozen=True):
+    """What `context` gave to the session: fingerprints of each memory text and rule line, and the texts if kept."""
+
+    fingerprints: frozenset[bytes] = frozenset()
+    texts: tuple[str, ...] = ()
+
+
+NOTHING_HANDED = Handed()
+
+
+def folded(text: str) -> str:
+    """The form in which a quote is compared: the fingerprint's normal form, with marks of emphasis left out."""
+    return normalise(_EMPHASIS.sub("", text).replace("’", "'").replace("“", '"').replace("”", '"'))
+
+
+class Checker:
+    """The checks of one turn. Raises nothing; `refused` counts by check what was turned away."""
+
+    def __init__(self, read: ReadTurn, handed: Handed = NOTHING_HANDED) -> None:
+        self._messages = {m.id: m for m in read.messages}
+        self._folded = {m.id: folded(m.text) for m in read.messages}
+        self._handed = handed
+        self._handed_texts = [t for t in (normalise(t) for t in handed.texts) if len(t) >= RESTATED_MIN_CHARS]
+        self._said_words: set[str] | None = None
+        self._seen: set[bytes] = set()
+
+    def run(self, candidates: Iterable[Candidate], *, ignored: dict[str, int] | None = None) -> Extraction:
+        """Give the candidates that pass, each text once, and the counts of those that do not."""
+        items: list[Candidate] = []
+        learned: list[Candidate] = []
+        refused: dict[str, int] = {}
+        for candidate in candidates:
+            tidy = tidied(candidate)
+            reason = self.refusal(tidy)
+            if reason is None:
+                print_ = fingerprint(tidy.text)
+                if print_ in self._seen:
+                    reason = "repeated"
+                else:
+                    self._seen.add(print_)
+            if reason is not None:
+                refused[reason] = refused.get(reason, 0) + 1
+                continue
+            (learned if tidy.standing else items).append(tidy)
+        return Extraction(items=items, learned=learned, refused=refused, ignored=dict(ignored or {}))
+
+    def refusal(self, item: Candidate) -> str | None:
+        """Name the first check that `item` fails, or give `None`."""
+        message = self._messages.get(item.message_id)
+        if message is None:
+            return "message"
+        if message.role != item.role or message.role != "user":
+            return "role"
+        quote = folded(item.quote)
+        if len(quote) < QUOTE_MIN_CHARS or quote not in self._folded[message.id]:
+            return "quote"
+        if not TEXT_MIN_CHARS <= len(item.text) <= TEXT_MAX_CHARS:
+            return "length"
+        fields = (item.text, item.quote, item.subject or "", *item.entities, *item.tags)
+        claim = (item.claim.entity, item.claim.property, item.claim.value) if item.claim else ()
+        if any(MASK in f or find_secrets(f) for f in (*fields, *claim)) or self._cut_from_secret(item, message):
+            return "secret"
+        if any(_MARKUP.search(f) for f in (*fields, *claim)):
+            return "markup"
+        if is_addressed(item.text) or is_addressed(item.quote):
+            return "addressed"
+        if self._restated(item.text) or self._restated(item.quote):
+            return "handed_out"
+        if is_ephemeral(item.text) or is_ephemeral(item.quote):
+            return "ephemeral"
+        if item.standing and not self._may_stand(item, message):
+            return "not_own_words"
+        if item.model is not None and not self._grounded(item, message):
+            return "not_said"
+        return None
+
+    def _cut_from_secret(self, item: Candidate, message: ReadMessage) -> bool:
+        """Whether the item holds part of a secret whose label lies outside the quote."""
+        found = find_secrets(message.text)
+        if not found:
+            return False
+        parts = [normalise(message.text[f.start : f.end]) for f in found]
+        said = normalise(" ".join((item.text, item.quote, item.claim.value if item.claim else "")))
+        return any(part and part in said for part in parts)
+
+    def _restated(self, text: str) -> bool:
+        bare = _TIER_LEADS.sub("", text)
+        if fingerprint(text) in self._handed.fingerprints or fingerprint(bare) in self._handed.fingerprints:
+            return True
+        if not self._handed_texts:
+            return False
+        said = normalise(bare)
+        return any(
+            (handed in said and len(handed) >= RESTATED_SHARE * len(said))
+            or (said in handed and len(said) >= RESTATED_SHARE * len(handed))
+            for handed in self._handed_texts
+        )
+
+    def _may_stand(self, item: Candidate, message: ReadMessage) -> bool:
+        """Whether a standing instruction lies in a sentence the person wrote, not in something pasted or quoted."""
+        quote = folded(item.quote)
+        for sentence in sentences(message.text):
+            if not sentence.own:
+                continue
+            said = folded(sentence.text)
+            at = said.find(quote)
+            if at >= 0 and said.count('"', 0, at) % 2 == 0:
+                return True
+        return False
+
+    def _grounded(self, item: Candidate, message: ReadMessage) -> bool:
+        """Whether the statement of a model says what was said: its numbers, its words, its polarity."""
+        said = self._folded[message.id]
+        numbers = set(_NUMBER.findall(said))
+        allowed = numbers | _date_numbers(item.occurred_at) | _date_numbers(message.at)
+        values = " ".join((item.text, item.claim.value if item.claim else "", " ".join(item.entities)))
+        if any(n.rstrip(".,") not in allowed and n.rstrip(".,") not in said for n in _NUMBER.findall(values)):
+            return False
+        words = {w.lower() for w in _WORD.findall(item.text)} - _FRAME
+        if words:
+            heard = self._said()
+            hits = sum(1 for w in words if w in heard or any(w[:5] == h[:5] for h in heard if len(w) > 4))
+            if hits < GROUNDED_SHARE * len(words):
+                return False
+        spoken = _sentence_around(said, folded(item.quote))
+        return not (_NEGATION.search(spoken) and not _NEGATIVE.search(item.text))
+
+    def _said(self) -> set[str]:
+        if self._said_words is None:
+            text = " ".join(self._folded[m.id] for m in self._messages.values() if m.role == "user")
+            self._said_words = set(_WORD.findall(text))
+        return self._said_words
+
+
+# Words with which a statement about a person is framed; they need not have been said.
+_FRAME = frozenset(
+    [
+        "the",
+        "user",
+        "users",
+        "their",
+        "they",
+        "them",
+        "that",
+        "this",
+        "with",
+        "from",
+        "have",
+        "has",
+        "had",
+        "and",
+        "for",
+        "are",
+        "was",
+        "were",
+        "will",
+        "would",
+        "wants",
+        "want",
+        "prefers",
+        "prefer",
+        "likes",
+        "like",
+        "plans",
+        "plan",
+        "uses",
+        "use",
+        "works",
+        "work",
+        "lives",
+        "live",
+        "his",
+        "her",
+        "she",
+        "who",
+        "which",
+        "when",
+        "what",
+        "been",
+        "being",
+        "about",
+        "into",
+        "over",
+        "than",
+        "then",
+        "name",
+        "named",
+        "person",
+        "said",
+        "says",
+        "always",
+        "never",
+        "should",
+        "answer",
+        "answers",
+        "assistant",
+        "responses",
+        "respond",
+        "asked",
+    ]
+)
+
+
+def tidied(item: Candidate) -> Candidate:
+    """Fold newlines and spaces in an item's texts, drop invisible edges, and hold its lists to their bounds."""
+    return msgspec.structs.replace(
+        item,
+        text=" ".join(item.text.split()),
+        quote=" ".join(item.quote.split())[:TEXT_MAX_CHARS],
+        subject=" ".join(item.subject.split())[:LABEL_MAX_CHARS] or None if item.subject else None,
+        entities=_labels(item.entities),
+        tags=_labels(item.tags),
+    )
+
+
+def _labels(values: Iterable[str]) -> tuple[str, ...]:
+    short = (" ".join(value.split())[:LABEL_MAX_CHARS] for value in values)
+    return tuple(dict.fromkeys(value for value in short if value))[:LABELS_MAX]
+
+
+def is_addressed(text: str) -> bool:
+    """Tell whether a text speaks to the memory system or about a model's instructions."""
+    return any(lang.addressed is not None and lang.addressed.search(text) for lang in languages())
+
+
+def is_ephemeral(text: str) -> bool:
+    """Tell whether a text is true for a moment only."""
+    return any(lang.ephemeral is not None and lang.ephemeral.search(text) for lang in languages())
+
+
+def _date_numbers(at: float | None) -> set[str]:
+    if at is None:
+        return set()
+    day = to_datetime(at)
+    return {str(day.year), str(day.month), str(day.day), f"{day.month:02d}", f"{day.day:02d}"}
+
+
+def _sentence_around(text: str, quote: str) -> str:
+    at = text.find(quote)
+    if at < 0:
+        return quote
+    start = max((text.rfind(mark, 0, at) for mark in (". ", "! ", "? ", "; ", ", but ", ", and ")), default=-1)
+    ends = [
+        e for e in (text.find(mark, at + len(quote)) for mark in (". ", "! ", "? ", "; ", ", but ", ", and ")) if e >= 0
+    ]
+    return text[start + 1 : min(ends, default=len(text))]
