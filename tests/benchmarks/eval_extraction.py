@@ -35,16 +35,22 @@ BLOCK_CHARS = 1_200
 K1, B = 1.2, 0.75
 HELD = 0.6  # share of an instruction's content words one stored text must hold to count as holding it
 
-_STOP = frozenset(
-    ["a", "about", "after", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be", "because", "been", "before", "being", "but", "by", "can", "could", "did", "do", "does", "doing", "don", "down", "during", "each", "for", "from", "further", "had", "has", "have", "having", "he", "her", "here", "hers", "him", "his", "how", "i", "if", "in", "into", "is", "it", "its", "itself", "just", "me", "more", "most", "my", "myself", "no", "nor", "not", "now", "of", "off", "on", "once", "only", "or", "other", "our", "ours", "out", "over", "own", "same", "she", "should", "so", "some", "such", "than", "that", "the", "their", "theirs", "them", "then", "there", "these", "they", "this", "those", "through", "to", "too", "under", "until", "up", "us", "very", "was", "we", "were", "what", "when", "where", "which", "while", "who", "whom", "why", "will", "with", "would", "you", "your", "yours", "ll", "ve", "re", "m", "s", "t", "d"]
+_STOP_WORDS = (
+    "a about after all also am an and any are as at be because been before being but by can could did do does "
+    "doing don down during each for from further had has have having he her here hers him his how i if in into is "
+    "it its itself just me more most my myself no nor not now of off on once only or other our ours out over own "
+    "same she should so some such than that the their theirs them then there these they this those through to too "
+    "under until up us very was we were what when where which while who whom why will with would you your yours "
+    "ll ve re m s t d "
 )
+_STOP = frozenset(_STOP_WORDS.split())
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
 _stem = Stemmer.Stemmer("english")
 
 
 def words(text: str) -> list[str]:
     """Stemmed content words of a text."""
-    raw = [w for w in _WORD.findall(text.lower().replace("’", "'"))]
+    raw = _WORD.findall(text.lower().replace("’", "'"))
     return _stem.stemWords([w for w in raw if w not in _STOP and w.split("'")[0] not in _STOP])
 
 
@@ -198,8 +204,10 @@ def run(chats: Path, verbose: bool) -> int:
     elapsed = 0.0
     false_lines: dict[str, list[str]] = {}
     print(
-        f"{'chat':10} {'system':10} {'stored':>7} {'mem/turn':>8} {'evid@8':>7} {'answer':>7} {'learned':>8} {'lines':>5} {'prefs':>6}"
+        f"{'chat':10} {'system':10} {'stored':>7} {'mem/turn':>8} {'evid@8':>7} {'answer':>7} "
+        f"{'learned':>8} {'lines':>5} {'prefs':>6}"
     )
+
     for path in sorted(chats.glob("*.turns.jsonl")):
         name = path.name.removesuffix(".turns.jsonl")
         turns = load(path)

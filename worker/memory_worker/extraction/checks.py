@@ -33,7 +33,8 @@ _MARKUP = re.compile(
     re.IGNORECASE,
 )
 _TIER_LEADS = re.compile(
-    r"^\s*(?:[-*•]\s*)?(?:\[?\d{4}-\d\d-\d\d\]?\s*)?(?:you told me|i noticed|i wrote this down myself(?:, nothing has checked it)?)"
+    r"^\s*(?:[-*•]\s*)?(?:\[?\d{4}-\d\d-\d\d\]?\s*)?"
+    r"(?:you told me|i noticed|i wrote this down myself(?:, nothing has checked it)?)"
     r"(?:\s*\(?\[?(?:on )?\d{4}-\d\d-\d\d\)?\]?)?\s*[:—–-]*\s*",
     re.IGNORECASE,
 )
@@ -44,8 +45,9 @@ _NEGATION = re.compile(
     re.IGNORECASE,
 )
 _NEGATIVE = re.compile(
-    r"\b(?:not|never|no|none|nobody|nothing|neither|nor|without|cannot|\w+n['’]t|stop\w*|quit\w*|hates?|dislikes?|avoid\w*|refus\w*|"
-    r"declin\w*|against|lacks?|un\w+|unable|fail\w*|reject\w*|former\w*|ceased|rather than|instead|allerg\w*|free|skip\w*|exclud\w*|less|only)\b",
+    r"\b(?:not|never|no|none|nobody|nothing|neither|nor|without|cannot|\w+n['’]t|stop\w*|quit\w*|hates?|dislikes?|avoid\w*|"
+    r"refus\w*|declin\w*|against|lacks?|un\w+|unable|fail\w*|reject\w*|former\w*|ceased|rather than|instead|allerg\w*|"
+    r"free|skip\w*|exclud\w*|less|only)\b",
     re.IGNORECASE,
 )
 
@@ -168,7 +170,7 @@ class Checker:
         values = " ".join((item.text, item.claim.value if item.claim else "", " ".join(item.entities)))
         if any(n.rstrip(".,") not in allowed and n.rstrip(".,") not in said for n in _NUMBER.findall(values)):
             return False
-        words = {w.lower() for w in _WORD.findall(item.text)} - _FRAME
+        words = {w.lower() for w in _WORD.findall(item.text)} - languages()[0].frame
         if words:
             heard = self._said()
             hits = sum(1 for w in words if w in heard or any(w[:5] == h[:5] for h in heard if len(w) > 4))
@@ -182,75 +184,6 @@ class Checker:
             text = " ".join(self._folded[m.id] for m in self._messages.values() if m.role == "user")
             self._said_words = set(_WORD.findall(text))
         return self._said_words
-
-
-# Words with which a statement about a person is framed; they need not have been said.
-_FRAME = frozenset(
-    [
-        "the",
-        "user",
-        "users",
-        "their",
-        "they",
-        "them",
-        "that",
-        "this",
-        "with",
-        "from",
-        "have",
-        "has",
-        "had",
-        "and",
-        "for",
-        "are",
-        "was",
-        "were",
-        "will",
-        "would",
-        "wants",
-        "want",
-        "prefers",
-        "prefer",
-        "likes",
-        "like",
-        "plans",
-        "plan",
-        "uses",
-        "use",
-        "works",
-        "work",
-        "lives",
-        "live",
-        "his",
-        "her",
-        "she",
-        "who",
-        "which",
-        "when",
-        "what",
-        "been",
-        "being",
-        "about",
-        "into",
-        "over",
-        "than",
-        "then",
-        "name",
-        "named",
-        "person",
-        "said",
-        "says",
-        "always",
-        "never",
-        "should",
-        "answer",
-        "answers",
-        "assistant",
-        "responses",
-        "respond",
-        "asked",
-    ]
-)
 
 
 def tidied(item: Candidate) -> Candidate:

@@ -18,10 +18,14 @@ WEEKDAYS = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 PIECES = {
     "date": (
         rf"(?:\b{MONTHS}\.? \d{{1,2}}\b|\b\d{{1,2}}(?:st|nd|rd|th)? (?:of )?{MONTHS}\b|\b\d{{4}}-\d\d-\d\d\b|"
-        rf"\b\d{{1,2}}[/.]\d{{1,2}}[/.]\d{{2,4}}\b|\b{WEEKDAYS}s?\b|\b(?:19|20)\d\d\b|\b(?-i:{MONTHS.replace('may', 'May')})\b(?= \d)|"
-        r"\b(?:tomorrow|yesterday|tonight|next (?:week|month|year)|last (?:week|month|year|night)|\d{1,2}(?::\d\d)? ?[ap]\.?m\b))"
+        rf"\b\d{{1,2}}[/.]\d{{1,2}}[/.]\d{{2,4}}\b|\b{WEEKDAYS}s?\b|\b(?:19|20)\d\d\b|"
+        r"\b(?:tomorrow|yesterday|tonight|(?:next|last) (?:week|month|year|night|spring|summer|autumn|fall|winter))\b|"
+        r"\b\d{1,2}(?::\d\d)? ?[ap]\.?m\b)"
     ),
-    "number": r"(?:[$€£¥]\s?\d|\b\d|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|hundred|thousand|million|half|double|twice)\b)",
+    "number": (
+        r"(?:[$€£¥]\s?\d|\b\d|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|hundred|"
+        r"thousand|million|half|double|twice)\b)"
+    ),
     "end": r"[.!?]*$",
 }
 
@@ -42,6 +46,8 @@ class Language(msgspec.Struct, frozen=True):
 
     code: str
     case_names: bool
+    not_names: frozenset[str]
+    frame: frozenset[str]
     patterns: tuple[Pattern, ...]
     remember: tuple[re.Pattern[str], ...]
     remember_previous: re.Pattern[str] | None
@@ -60,7 +66,7 @@ class Language(msgspec.Struct, frozen=True):
 
 @cache
 def languages() -> tuple[Language, ...]:
-    """Load every language file of the package, English first; raises `ValueError` naming a file that does not compile."""
+    """Load every language file of the package, English first; raises `ValueError` naming a broken file."""
     folder = resources.files("memory_worker.extraction") / "languages"
     names = sorted((f.name for f in folder.iterdir() if f.name.endswith(".toml")), key=lambda n: (n != "en.toml", n))
     return tuple(load(name, (folder / name).read_text(encoding="utf-8")) for name in names)
@@ -87,6 +93,8 @@ def _language(data: dict[str, Any]) -> Language:
     return Language(
         code=data["language"],
         case_names=data.get("case_names", False),
+        not_names=frozenset(data.get("not_names", "").split()),
+        frame=frozenset(data.get("frame", "").split()),
         patterns=tuple(
             Pattern(
                 p["name"],

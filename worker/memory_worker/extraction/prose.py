@@ -38,12 +38,12 @@ _MAIL_HEADER = re.compile(
     re.MULTILINE,
 )
 _FORWARDED = re.compile(
-    r"^\s*(?:-{2,}\s*(?:original|forwarded) message|begin forwarded message|on\b.{4,120}\bwrote:|>{1,3}\s*on\b.{4,120}wrote:)",
+    r"^\s*(?:-{2,}\s*(?:original|forwarded) message|begin forwarded message|(?:>{1,3}\s*)?on\b.{4,120}\bwrote:)",
     re.MULTILINE | re.IGNORECASE,
 )
 _PASTE_NOUN = (
-    r"(?:e-?mails?|mail|articles?|texts?|documents?|docs?|docstring|pages?|web ?pages?|websites?|sites?|messages?|letters?|"
-    r"posts?|threads?|transcripts?|chats?|conversations?|logs?|readme|essays?|paragraphs?|passages?|excerpts?|snippets?|"
+    r"(?:e-?mails?|mail|articles?|texts?|documents?|docs?|docstring|pages?|web ?pages?|websites?|sites?|messages?|"
+    r"letters?|posts?|threads?|transcripts?|chats?|conversations?|logs?|readme|essays?|paragraphs?|passages?|excerpts?|snippets?|"
     r"output|results?|response|reply|comments?|reviews?|notes|minutes|contract|policy|instructions?|prompts?|"
     r"files?|content|contents|ticket|issue|description|job (?:ad|description|posting)|report|draft|blog|tweets?|"
     r"newsletter|release notes|guidelines?|terms|manual|error|stack ?trace|traceback|search results?)"
@@ -65,8 +65,9 @@ _TRANSCRIPT_LINE = re.compile(
 )
 _QUOTED_LINE = re.compile(r"^\s*(?:>|\|)")
 _LOG_LINE = re.compile(
-    r"^\s*(?:\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?\d\d:\d\d:\d\d|\d{1,3}(?:\.\d{1,3}){3}\s|(?:DEBUG|INFO|WARN(?:ING)?|ERROR|"
-    r"FATAL|TRACE|CRITICAL|NOTICE)\b[\s:\]]|Traceback \(most recent|File \"[^\"]+\", line \d|at [\w.$<>]+\(|"
+    r"^\s*(?:\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?\d\d:\d\d:\d\d|\d{1,3}(?:\.\d{1,3}){3}\s|"
+    r"(?:DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL|TRACE|CRITICAL|NOTICE)\b[\s:\]]|"
+    r"Traceback \(most recent|File \"[^\"]+\", line \d|at [\w.$<>]+\(|"
     r"Caused by:|[\w.]+(?:Error|Exception|Warning):\s|\$ |# \w+ -|PS [A-Z]:|>>> |\.\.\. |\w+@[\w.-]+[:~]|"
     r"(?:npm|pip|yarn|cargo|git|docker|kubectl|sudo|curl|wget|apt(?:-get)?|brew) (?:ERR!|[a-z-]+ \S))"
 )

@@ -9,9 +9,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from memory_contracts.names import LABELS_MAX, Kind
-
 from memory_worker.extraction.items import Candidate, Extraction, ReadMessage
-from memory_worker.extraction.patterns import PIECES, Language, Pattern, languages
+from memory_worker.extraction.patterns import PIECES, Pattern, languages
 from memory_worker.extraction.prose import Sentence, sentences
 
 CLAUSE_MIN_CHARS = 12
@@ -26,10 +25,6 @@ LEARNED_MAX_CHARS = 400
 _DATE = re.compile(PIECES["date"], re.IGNORECASE)
 _NUMBER = re.compile(r"[$€£¥]\s?\d|\b\d")
 _NAME = re.compile(r"(?<=[\w,;'’)] )[A-Z][\w'’-]*[a-z][\w'’-]*(?: (?:of |the |& )?[A-Z][\w'’&-]*)*")
-_NOT_NAMES = frozenset(
-    """I I'm I've I'd I'll I’m I’ve I’d I’ll Monday Tuesday Wednesday Thursday Friday Saturday Sunday January February
-    March April May June July August September October November December AM PM Always Never Yes No OK""".split()
-)
 _WORD = re.compile(r"[^\W_][\w'’-]*")
 _QUOTED = re.compile(r"[\"“«][^\"“”«»]{0,400}[\"”»]")
 _EDGES = " \t\n,;:—–-.!。！、，：।۔"
@@ -185,7 +180,7 @@ class RuleExtractor:
     def _names(self, clause: str) -> tuple[str, ...]:
         if not self._main.case_names:
             return ()
-        return tuple(dict.fromkeys(n for n in _NAME.findall(clause) if n not in _NOT_NAMES))[:LABELS_MAX]
+        return tuple(dict.fromkeys(n for n in _NAME.findall(clause) if n not in self._main.not_names))[:LABELS_MAX]
 
 
 def _capital(text: str) -> str:

@@ -31,330 +31,82 @@ class Found(NamedTuple):
     kind: str
 
 
-class _Rules(NamedTuple):
-    tokens: re.Pattern[str]
-    kinds: tuple[str, ...]
-    labels: tuple["_Label", ...]
+class _Shape(NamedTuple):
+    kind: str
+    stems: tuple[str, ...]
+    random: bool
+    match: re.Pattern[str]
 
 
 class _Label(NamedTuple):
     kind: str
     plain: bool
     stems: tuple[str, ...]
-    pattern: re.Pattern[str]
+    match: re.Pattern[str]
+
+
+class _Forms(NamedTuple):
+    """The compiled contents of `secrets.toml`."""
+
+    tokens: re.Pattern[str]
+    kinds: tuple[str, ...]
+    shapes: tuple[_Shape, ...]
+    labels: tuple[_Label, ...]
+    placeholder: re.Pattern[str]
+    code: re.Pattern[str]
+    not_values: frozenset[str]
 
 
 _TOKEN = re.compile(r"[^\s\"'`<>()\[\]{},;|“”«»]{14,}")
-_PEM = re.compile(
-    r"-{3,5}\s?BEGIN[A-Z0-9 ]* PRIVATE KEY(?: BLOCK)?\s?-{3,5}.*?(?:-{3,5}\s?END[A-Z0-9 ]* PRIVATE KEY(?: BLOCK)?\s?-{3,5}|\Z)",
-    re.DOTALL,
-)
-_PUTTY = re.compile(r"PuTTY-User-Key-File-\d.*?(?:Private-MAC:\s*\S+|\Z)", re.DOTALL)
-_URL_PASSWORD = re.compile(
-    r"[a-z][a-z0-9+.-]{1,30}://[^\s/:@\"']{0,80}:(?P<value>[^\s/@\"']{1,200})@[^\s\"']+", re.IGNORECASE
-)
 _CARD = re.compile(r"(?<![\d.,#-])\d(?:[ -]?\d){12,18}(?![\d]|[.,]\d)")
-_SEED = re.compile(
-    r"\b(?:seed|recovery|mnemonic|backup|secret)\s*(?:phrase|words?|mnemonic)\b[^\n]{0,30}?[:=]?\s+(?P<value>(?:[a-z]{3,8}[ ,]+){11,23}[a-z]{3,8})\b",
-    re.IGNORECASE,
-)
-_BASIC = re.compile(r"\b(?:basic|bearer)\s+(?P<value>[A-Za-z0-9+/_.=-]{16,})", re.IGNORECASE)
-_CURL_USER = re.compile(r"(?:\s-u|--user)\s+[\"']?[\w.@-]+:(?P<value>[^\s\"']{4,})")
-_LOGIN_PAIR = re.compile(
-    r"\b(?:log ?in|sign ?in|credentials?|creds|username|user|account)\b[^\n.]{0,40}?\s(?P<name>[\w.@+-]{3,60})\s*(?:/|:|\||,?\s+and\s+pass\w*\s*:?)\s*(?P<value>[^\s/:|]{6,64})",
-    re.IGNORECASE,
-)
-_BARE_PASSWORD = re.compile(
-    r"\b(?:pass ?word|passwd|pwd|pass ?code)\s+(?P<value>(?!1password|sha-?\d|md5|pbkdf2|argon2|bcrypt|base64|utf-?8|oauth2?|v\d)"
-    r"(?=\S*\d)(?=\S*[a-z!@#$%^&*])[^\s\"'(){}<>=]{6,64})",
-    re.IGNORECASE,
-)
-_BARE_PIN = re.compile(
-    r"\b(?:cvv2?|cvc2?|cvn|pin(?: code| number)?|otp|pass ?code)\s+(?:no\.?\s+|#)?(?P<value>\d{3,8})\b(?!\s*(?:%|[a-z]+ed\b))",
-    re.IGNORECASE,
-)
-_SHAPES = (
-    (("pass", "pwd"), "password", _BARE_PASSWORD),
-    (("cvv", "cvc", "cvn", "pin", "otp", "pass"), "pin", _BARE_PIN),
-    (("phrase", "words", "mnemonic"), "seed_phrase", _SEED),
-    (("basic", "bearer"), "bearer", _BASIC),
-    ((" -u", "--user"), "password", _CURL_USER),
-    (("log", "sign", "cred", "user", "account"), "password", _LOGIN_PAIR),
-)
-
-# Words between a label and its value: "password for the router is", "contraseña del wifi es", "密码是".
-_JOINT = (
-    r"(?P<joint>(?:\s+(?:for|to|of|on|at|del?|du|pour|para|für|do|da|от|для)\b[^\n.:=!?]{1,60}?)?"
-    r"(?:\s*(?:[:=：]|=>|->)\s*|\s*(?:是|は|です|:)\s*|\s+(?:is(?: now| currently| still)?|was|are|equals|будет|это|es|est|ist|é|lautet|hai|है|হল|হলো|ہے|هي|هو|adalah|to|as|are:)\s*[:=]?\s+))"
-)
-_VALUE = r"(?P<value>\"[^\"\n]{3,200}\"|'[^'\n]{3,200}'|`[^`\n]{3,200}`|“[^”\n]{3,200}”|«[^»\n]{3,200}»|[^\s\"'`“”«»]{3,300})"
-_PLACEHOLDER = re.compile(
-    r"(?i)^(?:[\"'`“]?(?:\*+|x{3,}|\.{3}|…|•+|<[^>]*>?|\$\{?[\w.]+\}?|\{\{?.*|%\w+%|\[.*|your[-_ ].*|my[-_]?(?:password|secret|key|token)|[a-z_-]*(?:password|passwd|secret|token|key)[a-z_-]*|[#*]+.*"
-    r"|none|null|nil|true|false|undefined|empty|example|placeholder|redacted|hidden|changed?|string|str|text|varchar.*)[\"'`”]?[,;.]?)$"
-)
-_CODE_VALUE = re.compile(
-    r"^[A-Za-z_][\w.]*[(\[]|^(?:self|os|process|config|request|env|settings|db|app|user|data|args|ctx|this|form|session|var|let|const)\.|^[A-Za-z_]+\.[a-z_]+$|^@|\)$"
-)
-# What follows "password is" when no password follows.
-_NOT_VALUES = frozenset(
-    [
-        "a",
-        "about",
-        "again",
-        "all",
-        "allowed",
-        "already",
-        "also",
-        "always",
-        "an",
-        "and",
-        "any",
-        "asked",
-        "at",
-        "back",
-        "bad",
-        "bcrypt",
-        "be",
-        "because",
-        "been",
-        "being",
-        "better",
-        "blank",
-        "both",
-        "broken",
-        "but",
-        "by",
-        "can",
-        "case",
-        "changed",
-        "compromised",
-        "correct",
-        "created",
-        "data",
-        "different",
-        "done",
-        "easy",
-        "encrypted",
-        "enforced",
-        "entered",
-        "expired",
-        "fine",
-        "for",
-        "forgotten",
-        "from",
-        "generated",
-        "getting",
-        "given",
-        "going",
-        "gone",
-        "good",
-        "good",
-        "hard",
-        "has",
-        "hashed",
-        "have",
-        "hidden",
-        "how",
-        "if",
-        "important",
-        "in",
-        "incorrect",
-        "insecure",
-        "invalid",
-        "is",
-        "it",
-        "its",
-        "just",
-        "kept",
-        "leaked",
-        "long",
-        "lost",
-        "managed",
-        "managers",
-        "many",
-        "me",
-        "mentioned",
-        "missing",
-        "more",
-        "most",
-        "much",
-        "my",
-        "needed",
-        "never",
-        "new",
-        "no",
-        "non",
-        "not",
-        "now",
-        "obvious",
-        "of",
-        "off",
-        "ok",
-        "old",
-        "on",
-        "one",
-        "only",
-        "optional",
-        "or",
-        "our",
-        "out",
-        "pretty",
-        "protected",
-        "rather",
-        "really",
-        "required",
-        "reset",
-        "resets",
-        "rotated",
-        "safe",
-        "safely",
-        "salted",
-        "same",
-        "saved",
-        "secure",
-        "sent",
-        "set",
-        "shared",
-        "short",
-        "should",
-        "simple",
-        "slow",
-        "so",
-        "some",
-        "something",
-        "still",
-        "stolen",
-        "stored",
-        "strong",
-        "such",
-        "supposed",
-        "taken",
-        "terrible",
-        "than",
-        "that",
-        "the",
-        "their",
-        "them",
-        "there",
-        "they",
-        "this",
-        "to",
-        "too",
-        "typed",
-        "under",
-        "unique",
-        "unknown",
-        "updated",
-        "used",
-        "useful",
-        "valid",
-        "validated",
-        "very",
-        "via",
-        "was",
-        "weak",
-        "well",
-        "what",
-        "when",
-        "where",
-        "which",
-        "why",
-        "will",
-        "with",
-        "working",
-        "wrong",
-        "you",
-        "your",
-        "authentication",
-        "storage",
-        "managers",
-        "manager",
-        "policy",
-        "hashing",
-        "field",
-        "fields",
-        "verification",
-        "protection",
-        "security",
-        "complexity",
-        "length",
-        "what's",
-        "up",
-        "due",
-        "plain",
-        "plaintext",
-        "expires",
-        "input",
-        "parameter",
-        "argument",
-        "string",
-        "hash",
-        "es",
-        "el",
-        "la",
-        "un",
-        "una",
-        "de",
-        "le",
-        "der",
-        "die",
-        "das",
-        "ein",
-        "eine",
-        "nicht",
-        "não",
-        "o",
-        "que",
-    ]
-)
-_WORDS_ONLY = re.compile(r"^[a-zA-Zа-яА-Я]+$")
+_CARD_PREFIX = re.compile(r"4|5[1-5]|2[2-7]|3[0-9]|6|50|5[6-9]")
+_NOISE = re.compile(rf"[A-Za-z0-9+/_=-]{{{ENTROPY_CHARS},}}")
+_DIGEST = re.compile(r"sha(?:1|256|384|512)[-:]")
+_WORDS_ONLY = re.compile(r"^[^\W\d_]+$")
+# "password: 12 characters": a number that counts something is no password.
+_COUNTS = re.compile(r"\s*(?:\+|-?\s*(?:char|digit|letter|time|day|minute|attempt|symbol|year|week|hour))")
+_CLAUSE_ENDS = re.compile(r"\s*(?:$|[.,;!?\n)]|(?:and|but|for|y|et|und)\b)")
 
 
 @cache
-def _rules() -> _Rules:
-    text = (resources.files("memory_worker.extraction") / "secrets.toml").read_text(encoding="utf-8")
-    data = tomllib.loads(text)
-    tokens = data["token"]
-    parts = [f"(?P<t{n}>{t['match']})" for n, t in enumerate(tokens)]
+def _forms() -> _Forms:
+    source = resources.files("memory_worker.extraction") / "secrets.toml"
+    data = tomllib.loads(source.read_text(encoding="utf-8"))
+    labelled = data["labelled"]
+    tokens = "|".join(f"(?P<t{n}>{token['match']})" for n, token in enumerate(data["token"]))
     labels = []
     for label in data["label"]:
         words = "|".join(label["words"])
-        regex = re.compile(rf"(?<![A-Za-z])(?:{words})s?(?:[\"'`*])?{_JOINT}{_VALUE}", re.IGNORECASE)
-        labels.append(_Label(label["kind"], label["plain"], tuple(label["stems"]), regex))
-    return _Rules(
-        re.compile(rf"(?<![A-Za-z0-9_])(?:{'|'.join(parts)})(?![A-Za-z0-9_])"),
-        tuple(t["kind"] for t in tokens),
-        tuple(labels),
+        match = rf"(?<![A-Za-z])(?:{words})s?(?:[\"'`*])?{labelled['joint']}{labelled['value']}"
+        labels.append(_Label(label["kind"], label["plain"], tuple(label["stems"]), re.compile(match, re.IGNORECASE)))
+    return _Forms(
+        tokens=re.compile(rf"(?<![A-Za-z0-9_])(?:{tokens})(?![A-Za-z0-9_])"),
+        kinds=tuple(token["kind"] for token in data["token"]),
+        shapes=tuple(
+            _Shape(shape["kind"], tuple(shape["stems"]), shape.get("random", False), re.compile(shape["match"]))
+            for shape in data["shape"]
+        ),
+        labels=tuple(labels),
+        placeholder=re.compile(labelled["placeholder"]),
+        code=re.compile(labelled["code"]),
+        not_values=frozenset(labelled["not_values"].split()),
     )
 
 
 def find_secrets(text: str) -> list[Found]:
     """Give the secrets in `text`, in order of place, without overlaps."""
-    rules = _rules()
+    forms = _forms()
     found: list[Found] = []
     for token in _TOKEN.finditer(text):
-        found.extend(_in_token(token.group(), token.start(), rules))
-    if "PRIVATE KEY" in text:
-        found.extend(Found(m.start(), m.end(), "private_key") for m in _PEM.finditer(text))
-    if "PuTTY-User" in text:
-        found.extend(Found(m.start(), m.end(), "private_key") for m in _PUTTY.finditer(text))
-    if "://" in text:
-        for match in _URL_PASSWORD.finditer(text):
-            if not _PLACEHOLDER.match(match["value"]):
-                found.append(Found(match.start(), match.end(), "url_password"))
-    for match in _CARD.finditer(text):
-        if is_card_number(match.group()):
-            found.append(Found(match.start(), match.end(), "card_number"))
+        found.extend(_in_token(token.group(), token.start(), forms))
+    found.extend(Found(*m.span(), "card_number") for m in _CARD.finditer(text) if is_card_number(m.group()))
     lowered = text.lower()
-    for stems, kind, pattern in _SHAPES:
-        if not any(stem in lowered for stem in stems):
-            continue
-        for match in pattern.finditer(text):
-            if kind in ("seed_phrase", "pin") or _looks_random(match["value"], 6):
-                found.append(Found(match.start("value"), match.end("value"), kind))
-    for label in rules.labels:
+    for shape in forms.shapes:
+        if any(stem in lowered for stem in shape.stems):
+            found.extend(_shaped(text, shape, forms))
+    for label in forms.labels:
         if any(stem in lowered for stem in label.stems):
-            found.extend(_labelled(text, label))
+            found.extend(_labelled(text, label, forms))
     return _merged(found)
 
 
@@ -378,7 +130,7 @@ def is_card_number(text: str) -> bool:
     if not 13 <= len(digits) <= 19 or len(set(digits)) < 2:
         return False
     number = "".join(map(str, digits))
-    if not re.match(r"4|5[1-5]|2[2-7]|3[0-9]|6|50|5[6-9]", number):
+    if not _CARD_PREFIX.match(number):
         return False
     total = 0
     for n, digit in enumerate(reversed(digits)):
@@ -394,79 +146,79 @@ def entropy(text: str) -> float:
     return -sum(n / len(text) * math.log2(n / len(text)) for n in Counter(text).values())
 
 
-def _in_token(token: str, offset: int, rules: _Rules) -> list[Found]:
-    out: list[Found] = []
-    for match in rules.tokens.finditer(token):
-        kind = rules.kinds[int(str(match.lastgroup)[1:])]
-        out.append(Found(offset + match.start(), offset + match.end(), kind))
-    if not out and len(token) >= ENTROPY_CHARS:
-        for part in re.finditer(rf"[A-Za-z0-9+/_=-]{{{ENTROPY_CHARS},}}", token):
-            if _is_noise(part.group()) and not re.search(
-                r"sha(?:1|256|384|512)[-:]$", token[: part.start()] + part.group()[:7]
-            ):
-                out.append(Found(offset + part.start(), offset + part.end(), "high_entropy"))
+def _in_token(token: str, offset: int, forms: _Forms) -> list[Found]:
+    out = [
+        Found(offset + match.start(), offset + match.end(), forms.kinds[int(str(match.lastgroup)[1:])])
+        for match in forms.tokens.finditer(token)
+    ]
+    if not out and len(token) >= ENTROPY_CHARS and not _DIGEST.search(token):
+        out.extend(
+            Found(offset + part.start(), offset + part.end(), "high_entropy")
+            for part in _NOISE.finditer(token)
+            if _is_noise(part.group())
+        )
     return out
 
 
 def _is_noise(text: str) -> bool:
     """Tell whether a long token is random base64: hex digests, UUIDs, paths and words joined by dashes are not."""
-    if re.match(r"sha(?:1|256|384|512)-", text):
-        return False
     core = text.rstrip("=")
     if re.fullmatch(r"[0-9a-fA-F-]+", core) or core.count("/") > 3 or core.count("-") + core.count("_") > 3:
         return False
-    kinds = sum(bool(re.search(k, core)) for k in ("[a-z]", "[A-Z]", r"\d"))
-    return kinds == 3 and len(re.findall(r"\d", core)) >= 3 and entropy(core) >= ENTROPY_BITS
+    mixed = all(re.search(kind, core) for kind in ("[a-z]", "[A-Z]"))
+    return mixed and len(re.findall(r"\d", core)) >= 3 and entropy(core) >= ENTROPY_BITS
 
 
-def _labelled(text: str, label: _Label) -> list[Found]:
+def _shaped(text: str, shape: _Shape, forms: _Forms) -> list[Found]:
+    group = "value" if "value" in shape.match.groupindex else 0
+    return [
+        Found(match.start(group), match.end(group), shape.kind)
+        for match in shape.match.finditer(text)
+        if not shape.random or _looks_random(match[group], 6, forms)
+    ]
+
+
+def _labelled(text: str, label: _Label, forms: _Forms) -> list[Found]:
     out: list[Found] = []
-    for match in label.pattern.finditer(text):
-        start, end = match.span("value")
-        raw = match["value"].rstrip(".,;!?)]}*")
-        quoted = raw[:1] in "\"'`“«" and len(raw) > 2
-        value = raw.strip("\"'`“”«»")
-        if not value or _PLACEHOLDER.match(raw) or (not quoted and _CODE_VALUE.search(raw)):
+    for match in label.match.finditer(text):
+        start = match.start("value")
+        raw = match["value"].rstrip(".,;!?)]}*。！")
+        quoted = raw[:1] in tuple("\"'`“«") and len(raw) > 2
+        if not raw or forms.placeholder.match(raw) or (not quoted and forms.code.search(raw)):
             continue
         named = not re.search(r"\s(?:as|to)\s", match["joint"])
-        if _is_value(value, label, quoted, named, text[start + len(raw) :]):
+        after = text[start + len(raw) :]
+        if _is_value(raw.strip("\"'`“”«»"), label, forms, quoted=quoted, named=named, after=after):
             out.append(Found(start, start + len(raw), label.kind))
     return out
 
 
-def _is_value(value: str, label: _Label, quoted: bool, named: bool, after: str) -> bool:
-    lower = value.lower()
-    kind, plain = label.kind, label.plain
-    if kind == "pin":
+def _is_value(value: str, label: _Label, forms: _Forms, *, quoted: bool, named: bool, after: str) -> bool:
+    """Tell whether what follows a label is its value rather than the next words of a sentence."""
+    if label.kind == "pin":
         return bool(re.fullmatch(r"[#*]?\d{3,10}[#*]?|\d{1,3}(?:-\d{1,3}){2,3}|(?=.*\d)[A-Za-z0-9]{6,12}", value))
-    if kind == "identity_number":
+    if label.kind == "identity_number":
         return sum(c.isdigit() for c in value) >= 5
-    if not plain:
-        return len(value) >= LABELLED_MIN_CHARS and _looks_random(value, LABELLED_MIN_CHARS)
-    if lower in _NOT_VALUES or (value.isdigit() and len(value) < 4):
+    if not label.plain:
+        return _looks_random(value, LABELLED_MIN_CHARS, forms)
+    if value.lower() in forms.not_values or (value.isdigit() and len(value) < 4):
         return False
     if quoted or not _WORDS_ONLY.match(value):
-        # "password: 12 characters", "password is 12+ chars": a number that counts something is no password.
-        return not (
-            value[0].isdigit()
-            and re.match(r"\s*(?:\+|-?\s*(?:char|digit|letter|time|day|minute|attempt|symbol|year|week|hour))", after)
-        )
-    # An ordinary word: only when the clause ends with it, or it is assigned.
-    ends = bool(re.match(r"\s*(?:$|[.,;!?\n)]|and\b|but\b|for\b|y\b|et\b|und\b)", after))
-    return named and len(value) >= 4 and ends
+        return not (value[:1].isdigit() and _COUNTS.match(after))
+    # An ordinary word is a password only where the clause ends with it.
+    return named and len(value) >= 4 and bool(_CLAUSE_ENDS.match(after))
 
 
-def _looks_random(value: str, least: int) -> bool:
-    """Tell whether a value is a key rather than a word: long enough, with a digit or mixed cases, and no plain code."""
-    if len(value) < least or _PLACEHOLDER.match(value):
+def _looks_random(value: str, least: int, forms: _Forms) -> bool:
+    """Tell whether a value is a key rather than a word: long enough, with a digit, a symbol or mixed cases."""
+    if len(value) < least or forms.placeholder.match(value):
         return False
     if re.fullmatch(r"[\d.,:/-]+", value):
         return len(re.sub(r"\D", "", value)) >= 12
     if re.fullmatch(r"v?\d+(?:\.\d+)+\S*", value):
         return False
-    has_digit = any(c.isdigit() for c in value)
-    inner_cases = bool(re.search(r"[a-z][A-Z]", value)) and len(value) >= 16
-    return has_digit or inner_cases or bool(re.search(r"[!@#$%^&*]", value[1:-1]))
+    mixed = bool(re.search(r"[a-z][A-Z]", value)) and len(value) >= 16
+    return mixed or any(c.isdigit() for c in value) or bool(re.search(r"[!@#$%^&*]", value[1:-1]))
 
 
 def _merged(found: list[Found]) -> list[Found]:
