@@ -88,7 +88,10 @@ class ParkedTurn(Reply):
 
 
 class ExtractionStatusReply(Reply):
-    """Backlog, work, parked turns (the newest 100 of `parked_total`), and what was kept and refused."""
+    """Backlog, work, parked turns (the newest 100 of `parked_total`), and what was kept and refused.
+
+    `done` counts the turns that were read since the store was made; with `parked_total` it shows progress.
+    """
 
     backlog: int
     in_work: int
@@ -101,6 +104,7 @@ class ExtractionStatusReply(Reply):
     router: str
     extractor: str
     waiting: dict[str, int] = {}
+    done: int = 0
 
 
 class ExtractionRetryRequest(Request):
