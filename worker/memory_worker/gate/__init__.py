@@ -1,0 +1,22 @@
+"""The gate: who may change what, what waits for a person, and how a change is written."""
+
+from memory_worker.gate.access import may_read, may_write
+from memory_worker.gate.act import Act, GateSettings
+from memory_worker.gate.directory import BankDirectory
+from memory_worker.gate.saving import Vault
+from memory_worker.gate.service import Gate
+from memory_worker.gate.turns import RuleLearning, TurnCommit, TurnItem, TurnResult
+
+__all__ = [
+    "Act",
+    "BankDirectory",
+    "Gate",
+    "GateSettings",
+    "RuleLearning",
+    "TurnCommit",
+    "TurnItem",
+    "TurnResult",
+    "Vault",
+    "may_read",
+    "may_write",
+]

@@ -73,3 +73,36 @@ def change_of(row: JournalRow) -> Change:
         before=None if row.before is None else msgspec.json.decode(row.before),
         after=None if row.after is None else msgspec.json.decode(row.after),
     )
+
+
+class JournalFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """What a reading of the journal keeps; None keeps all. `owners` = private banks' owners the reader may see."""
+
+    owners: tuple[str, ...] = ()
+    bank: str | None = None
+    target: str | None = None
+    cause: str | None = None
+    cause_kind: str | None = None
+    session: str | None = None
+    route: str | None = None
+    principal: str | None = None
+
+
+async def newest(readers: Readers, keep: JournalFilter, before_seq: int, limit: int) -> list[JournalRow]:
+    """Give up to `limit` rows before a sequence, newest first."""
+    return await _select(readers, "newest", keep, {"before_seq": before_seq, "limit": limit})
+
+
+async def oldest(readers: Readers, keep: JournalFilter, after_seq: int, limit: int) -> list[JournalRow]:
+    """Give up to `limit` rows after a sequence, oldest first."""
+    return await _select(readers, "oldest", keep, {"after_seq": after_seq, "limit": limit})
+
+
+async def of_target(readers: Readers, target: str, after_seq: int, limit: int) -> Sequence[JournalRow]:
+    """Give up to `limit` rows about one record after a sequence, oldest first."""
+    return [row_of(values) for values in await readers.all(_SQL["of_target"], (target, after_seq, limit))]
+
+
+async def _select(readers: Readers, name: str, keep: JournalFilter, more: dict[str, Any]) -> list[JournalRow]:
+    values = {**msgspec.structs.asdict(keep), **more, "owners": msgspec.json.encode(keep.owners).decode()}
+    return [row_of(row) for row in await readers.all(_SQL[name], values)]

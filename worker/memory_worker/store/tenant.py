@@ -54,6 +54,8 @@ class TenantStore:
         self._failpoint = failpoint
         self._tail: deque[JournalRow] = deque(maxlen=TAIL_ROWS)
         self._head = 0
+        self.banks_version = 0
+        """Rises with every change of a bank, for those who keep banks in memory."""
         self._subscribers: list[Callable[[int], None]] = []
         self._cursors: dict[str, int] = {}
         self._moved: dict[str, int] = {}
@@ -134,6 +136,8 @@ class TenantStore:
         def tell() -> None:
             self._tail.extend(rows)
             self._head = head
+            if any(row.type.startswith("bank.") for row in rows):
+                self.banks_version += 1
             for subscriber in self._subscribers:
                 subscriber(head)
 

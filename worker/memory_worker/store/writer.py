@@ -179,8 +179,7 @@ class Writer:
         after: Callable[[], None] | None = None
         try:
             self._connection.execute("BEGIN IMMEDIATE")
-            for job in group:
-                outcomes.append((job, *self._run_one(transaction, job.work)))
+            outcomes.extend((job, *self._run_one(transaction, job.work)) for job in group)
             self._failpoint("before-commit")
             self._connection.execute("COMMIT")
             self._failpoint("after-commit")

@@ -51,6 +51,7 @@ WHERE seq < :before_seq
   AND (:session IS NULL OR session = :session)
   AND (:route IS NULL OR actor_route = :route)
   AND (:principal IS NULL OR actor_principal = :principal)
+  AND (owner IS NULL OR owner IN (SELECT value FROM json_each(:owners)))
 ORDER BY seq DESC LIMIT :limit;
 
 -- name: oldest
@@ -65,6 +66,7 @@ WHERE seq > :after_seq
   AND (:session IS NULL OR session = :session)
   AND (:route IS NULL OR actor_route = :route)
   AND (:principal IS NULL OR actor_principal = :principal)
+  AND (owner IS NULL OR owner IN (SELECT value FROM json_each(:owners)))
 ORDER BY seq LIMIT :limit;
 
 -- name: move_cursor

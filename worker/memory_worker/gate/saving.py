@@ -1,0 +1,250 @@
+"""Decides what a statement becomes: a new memory, a reinforcement, a replacement, or a question to a person."""
+
+from typing import Any, Protocol
+
+import msgspec
+
+from memory_contracts.functions.memories import SaveReply, SaveRequest
+from memory_contracts.records import Memory, Source
+from memory_worker.gate import proposals, revising
+from memory_worker.gate.access import open_bank
+from memory_worker.gate.act import Act
+from memory_worker.gate.drafts import Draft, draft_of, request_of
+from memory_worker.store import entities, memories
+from memory_worker.store.banks import BankRow
+from memory_worker.store.fingerprint import fingerprint
+from memory_worker.store.memories import MemoryRow
+
+
+class Vault(Protocol):
+    """Keeps protected values and knows what was forgotten."""
+
+    def was_forgotten(self, act: Act, text: str, names: tuple[str, ...]) -> bool:
+        """Tell whether this text, or one about these people, is not to be learned again."""
+        ...
+
+    def protect(self, act: Act, bank: BankRow, draft: Draft) -> Memory:
+        """Keep a draft whose value is hidden everywhere but in the vault."""
+        ...
+
+
+def save(act: Act, request: SaveRequest, vault: Vault, source: Source | None = None) -> SaveReply:
+    """Keep one statement: created, reinforced, replaced, or held back for a person."""
+    bank = open_bank(act, request.bank, write=True)
+    route_source = Source(route=act.origin.route, principal=act.origin.principal)
+    return decide(act, bank, draft_of(act, request, act.caller.tier, source or route_source), vault)
+
+
+def decide(act: Act, bank: BankRow, draft: Draft, vault: Vault) -> SaveReply:
+    """Decide about a clean draft inside the transaction, so that two writers cannot both pass a check."""
+    by_person = draft.tier == "stated"
+    if not by_person and vault.was_forgotten(act, draft.text, draft.entities):
+        # The same answer as for any other held-back change would tell what was forgotten: nothing is said or kept.
+        return SaveReply(outcome="awaiting_review")
+    if bank.bank.review == "all" and not by_person and not act.approved:
+        return _hold(act, bank, draft, "the bank holds every change back for a person", None)
+    if draft.protected or (draft.claim is not None and _is_protected(act, draft)):
+        return SaveReply(outcome="created", memory=vault.protect(act, bank, draft))
+    mark = fingerprint(draft.text)
+    slotted = None if draft.slot is None else memories.live_by_slot(act.tx, bank.n, draft.slot)
+    known = memories.live_by_text(act.tx, bank.n, mark)
+    if known is not None and (slotted is None or slotted.memory.id == known.memory.id):
+        return _say_again(act, bank, known, draft)
+    if slotted is not None:
+        return _rewrite_slot(act, bank, slotted, draft)
+    worded = memories.by_wording(act.tx, bank.n, mark)
+    if worded is not None:
+        settled = _settle_old_wording(act, bank, worded, draft)
+        if settled is not None:
+            return settled
+    against = _contradicted(act, bank, draft)
+    if not by_person and not act.approved:
+        firm = [row for row in against if row.memory.tier == "stated" or row.memory.pinned]
+        if firm:
+            return _hold(act, bank, draft, "it contradicts what a person stated or pinned", firm[0])
+    memory = revising.create(act, bank, draft)
+    retired = [row for row in against if _gives_way(act, row, draft)]
+    for row in retired:
+        revising.supersede(act, row, bank.bank, memory.id, "replaced by a newer statement")
+    return SaveReply(outcome="replaced" if retired else "created", memory=memory)
+
+
+def _say_again(act: Act, bank: BankRow, known: MemoryRow, draft: Draft) -> SaveReply:
+    """The text is there already: it is reinforced; a person's word makes it the person's."""
+    memory = known.memory
+    if draft.tier == "stated" and not act.automatic:
+        said = revising.reinforce(act, known, bank.bank)
+        fields: dict[str, Any] = {
+            "entities": _union(said.entities, draft.entities),
+            "tags": _union(said.tags, draft.tags),
+            "about": _union(said.about, draft.about),
+            "subject": draft.subject or said.subject,
+            "claim": draft.claim or said.claim,
+            "pinned": said.pinned or draft.pinned,
+        }
+        if memory.tier != "stated" and act.origin.route == "human":
+            fields.update(tier="stated", source=draft.source)
+        changed = {name: value for name, value in fields.items() if getattr(said, name) != value}
+        if changed:
+            if changed.get("pinned"):
+                changed["expires_at"] = None
+            row = MemoryRow(known.bank, said, known.expires_set)
+            said = revising.revise(act, row, bank.bank, "memory.updated", **changed)
+        return SaveReply(outcome="reinforced", memory=said)
+    said = revising.reinforce(act, known, bank.bank)
+    if draft.pinned and not said.pinned and _own(act, said):
+        row = MemoryRow(known.bank, said, known.expires_set)
+        said = revising.revise(act, row, bank.bank, "memory.pinned", pinned=True, expires_at=None)
+    return SaveReply(outcome="reinforced", memory=said)
+
+
+def _rewrite_slot(act: Act, bank: BankRow, row: MemoryRow, draft: Draft) -> SaveReply:
+    """A sensor's reading takes the place of its last one, under the same id."""
+    if not _own(act, row.memory) and not act.approved:
+        return _hold(act, bank, draft, "the slot belongs to another observer", row)
+    memory = revising.revise(
+        act,
+        row,
+        bank.bank,
+        "memory.updated",
+        text=draft.text,
+        tier=draft.tier,
+        source=draft.source,
+        kind=draft.kind,
+        subject=draft.subject,
+        entities=draft.entities,
+        tags=draft.tags,
+        about=draft.about,
+        claim=draft.claim,
+        confidence=draft.confidence,
+        occurred_at=draft.occurred_at,
+        last_seen_at=act.now,
+        expires_at=draft.expires_at or revising.extended(row, bank.bank, act.now),
+    )
+    memories.forget_old_wordings(act.tx, bank.n, memory)
+    return SaveReply(outcome="replaced", memory=memory)
+
+
+def _settle_old_wording(act: Act, bank: BankRow, worded: MemoryRow, draft: Draft) -> SaveReply | None:
+    """The text is a wording that some record had before; None when it may become a memory of its own."""
+    record = worded.memory
+    if record.state == "superseded":
+        successor = _successor(act, record)
+        if successor is None:
+            return None
+        if draft.tier == "stated" or act.approved:
+            return None
+        if act.automatic:
+            return SaveReply(outcome="reinforced", memory=successor.memory)
+        firm = successor.memory.tier == "stated" or successor.memory.pinned
+        return _hold(act, bank, draft, "a newer statement took its place", successor) if firm else None
+    if record.state == "deleted":
+        if draft.tier == "stated" or act.approved or record.reason != "deleted by a person":
+            return None
+        if act.automatic:
+            return SaveReply(outcome="reinforced", memory=record)
+        return _hold(act, bank, draft, "a person deleted it", worded)
+    if record.state != "live":
+        return None
+    if draft.tier == "stated":
+        memory = revising.revise(
+            act,
+            worded,
+            bank.bank,
+            "memory.updated",
+            text=draft.text,
+            tier="stated" if act.origin.route == "human" else record.tier,
+            source=draft.source,
+            last_seen_at=act.now,
+            expires_at=revising.extended(worded, bank.bank, act.now),
+        )
+        return SaveReply(outcome="replaced", memory=memory)
+    if act.automatic:
+        return SaveReply(outcome="reinforced", memory=record)
+    args = {"id": record.id, "text": draft.text}
+    suggestion, _ = proposals.propose(
+        act,
+        bank,
+        "update",
+        args,
+        reason="this wording was corrected away",
+        targets=[record.id],
+        now=proposals.builtins(record),
+        proposed=args,
+        source=draft.source,
+    )
+    return SaveReply(outcome="awaiting_review", suggestion=suggestion)
+
+
+def _successor(act: Act, record: Memory) -> MemoryRow | None:
+    """Follow `superseded_by` to the live memory at its end."""
+    seen = {record.id}
+    following = record.superseded_by
+    while following is not None and following not in seen:
+        seen.add(following)
+        row = memories.find(act.tx, following)
+        if row is None:
+            return None
+        if row.memory.state == "live":
+            return row
+        following = row.memory.superseded_by
+    return None
+
+
+def _contradicted(act: Act, bank: BankRow, draft: Draft) -> list[MemoryRow]:
+    """The live memories that say something else about the same subject or the same single-valued property."""
+    found: dict[str, MemoryRow] = {}
+    if draft.subject is not None:
+        for row in memories.live_by_subject(act.tx, bank.n, draft.subject):
+            found[row.memory.id] = row
+    if draft.claim is not None:
+        known = entities.find_property(act.tx, draft.claim.property)
+        entity = entities.named(act.tx, draft.claim.entity)
+        if known is not None and known.cardinality == "one" and entity is not None:
+            for row in memories.live_by_claim(act.tx, bank.n, entity.id, draft.claim.property):
+                claim = row.memory.claim
+                if claim is None or fingerprint(claim.value) != fingerprint(draft.claim.value):
+                    found[row.memory.id] = row
+    return list(found.values())
+
+
+def _gives_way(act: Act, row: MemoryRow, draft: Draft) -> bool:
+    """Whether a contradicted memory is retired: a person's word retires any, an agent's only its own unpinned note."""
+    if draft.tier == "stated" or act.approved:
+        return True
+    if act.automatic:
+        return False
+    return _own(act, row.memory)
+
+
+def _own(act: Act, memory: Memory) -> bool:
+    """Whether a memory is the writer's own unpinned note."""
+    source = memory.source
+    same = source.route == act.origin.route and source.principal == act.origin.principal
+    return same and not memory.pinned and memory.tier != "stated"
+
+
+def _is_protected(act: Act, draft: Draft) -> bool:
+    assert draft.claim is not None
+    known = entities.find_property(act.tx, draft.claim.property)
+    return known is not None and known.protected
+
+
+def _hold(act: Act, bank: BankRow, draft: Draft, reason: str, against: MemoryRow | None) -> SaveReply:
+    request = request_of(draft, bank.bank.name)
+    suggestion, _ = proposals.propose(
+        act,
+        bank,
+        "save",
+        msgspec.to_builtins(request),
+        reason=reason,
+        targets=[against.memory.id] if against else [],
+        now=proposals.builtins(against.memory) if against else None,
+        proposed=msgspec.to_builtins(request),
+        source=draft.source,
+    )
+    return SaveReply(outcome="awaiting_review", suggestion=suggestion)
+
+
+def _union(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*old, *new)))[:16]

@@ -1,0 +1,157 @@
+"""Commits what a turn taught: items, reinforcements, learned lines, cursor and inbox state in one transaction."""
+
+from typing import Literal
+
+import msgspec
+
+from memory_contracts.names import Confidence, Kind
+from memory_contracts.records import Claim, Source
+from memory_worker.clock import to_datetime
+from memory_worker.gate import banking, proposals, ruling
+from memory_worker.gate.act import Act
+from memory_worker.gate.cleaning import clean_labels, clean_names
+from memory_worker.gate.drafts import Draft, clean_claim
+from memory_worker.gate.saving import Vault, decide
+from memory_worker.store import banks, inbox
+from memory_worker.store.banks import BankRow
+
+RuleLearning = Literal["auto", "suggest", "off"]
+
+LEARNED_PER_TURN = 5
+"""Most lines one turn adds to `learned`; the rest wait as suggestions."""
+
+
+class TurnItem(msgspec.Struct, frozen=True, kw_only=True):
+    """One checked statement of a turn, with where in the turn it was said."""
+
+    text: str
+    quote: str
+    message_id: str
+    role: str
+    kind: Kind = "fact"
+    subject: str | None = None
+    entities: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    claim: Claim | None = None
+    confidence: Confidence = "normal"
+    occurred_at: float | None = None
+    pattern: str | None = None
+    model: str | None = None
+
+
+class TurnCommit(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that reading one turn came to."""
+
+    turn_id: str
+    session_id: str
+    bank: str
+    owner: str | None = None
+    """Owner of the private bank that the session's metadata named, else None."""
+    items: tuple[TurnItem, ...] = ()
+    learned: tuple[TurnItem, ...] = ()
+    cursor: str | None = None
+    refused: dict[str, int] = {}
+    ignored: dict[str, int] = {}
+    rule_learning: RuleLearning = "auto"
+    learned_per_turn: int = LEARNED_PER_TURN
+    note: str | None = None
+
+
+class TurnResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a turn's items, by outcome."""
+
+    created: int = 0
+    reinforced: int = 0
+    replaced: int = 0
+    awaiting_review: int = 0
+    learned: int = 0
+    repeated: bool = False
+
+
+def commit_turn(act: Act, commit: TurnCommit, vault: Vault) -> TurnResult:
+    """Commit a turn once: a turn that is done already changes nothing."""
+    if inbox.state_of(act.tx, commit.turn_id) == "done":
+        return TurnResult(repeated=True)
+    bank = _bank(act, commit)
+    counts = {"created": 0, "reinforced": 0, "replaced": 0, "awaiting_review": 0}
+    for item in commit.items:
+        counts[decide(act, bank, _draft(act, item, commit), vault).outcome] += 1
+    learned = _learn(act, bank, commit, vault)
+    if commit.cursor is not None:
+        inbox.set_session_cursor(act.tx, commit.session_id, commit.cursor)
+    act.tx.failpoint("before-turn-done")
+    inbox.done(act.tx, commit.turn_id, commit.note)
+    act.tx.count("kept", counts["created"])
+    for prefix, counted in (("refused", commit.refused), ("ignored", commit.ignored)):
+        for name, count in counted.items():
+            act.tx.count(f"{prefix}.{name}", count)
+    return TurnResult(
+        created=counts["created"],
+        reinforced=counts["reinforced"],
+        replaced=counts["replaced"],
+        awaiting_review=counts["awaiting_review"],
+        learned=learned,
+    )
+
+
+def _bank(act: Act, commit: TurnCommit) -> BankRow:
+    if commit.owner is not None:
+        row = banks.find(act.tx, commit.bank)
+        if row is not None and row.bank.owner == commit.owner:
+            return row
+    return banking.ensure(act, commit.bank)[0]
+
+
+def _source(act: Act, item: TurnItem, commit: TurnCommit) -> Source:
+    return Source(
+        route=act.origin.route,
+        principal=act.origin.principal,
+        session_id=commit.session_id,
+        turn_id=commit.turn_id,
+        message_ids=(item.message_id,),
+        role=item.role,
+        quote=item.quote,
+        pattern=item.pattern,
+        model=item.model,
+    )
+
+
+def _draft(act: Act, item: TurnItem, commit: TurnCommit) -> Draft:
+    return Draft(
+        text=item.text,
+        tier="inferred",
+        source=_source(act, item, commit),
+        kind=item.kind,
+        subject=item.subject,
+        entities=clean_names(item.entities, "entities"),
+        tags=clean_labels(item.tags, "tags"),
+        claim=None if item.claim is None else clean_claim(item.claim),
+        confidence=item.confidence,
+        occurred_at=None if item.occurred_at is None else to_datetime(item.occurred_at),
+    )
+
+
+def _learn(act: Act, bank: BankRow, commit: TurnCommit, vault: Vault) -> int:
+    """Add standing instructions, said in the user's own words, to `learned`; what is over the bound is suggested."""
+    if commit.rule_learning == "off":
+        return 0
+    added = 0
+    for item in commit.learned:
+        if item.role != "user" or vault.was_forgotten(act, item.text, item.entities):
+            continue
+        held = commit.rule_learning == "suggest" or bank.bank.review == "all" or added >= commit.learned_per_turn
+        if not held:
+            outcome = ruling.add_learned(act, bank, item.text, _source(act, item, commit))
+            added += outcome == "added"
+            held = outcome == "full"
+        if held:
+            proposals.propose(
+                act,
+                bank,
+                "learned.add",
+                {"bank": bank.bank.name, "text": item.text},
+                reason="a standing instruction the user gave",
+                proposed={"text": item.text},
+                source=_source(act, item, commit),
+            )
+    return added
