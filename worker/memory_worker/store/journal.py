@@ -1,11 +1,16 @@
 """The append-only table of changes: rows, their order per bank, and reading them back."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from memory_contracts.records import Actor, Cause, Change
 from memory_worker.clock import to_datetime
+from memory_worker.store import statements
+from memory_worker.store.readers import Readers
+
+_SQL = statements.load("journal")
 
 PUBLISHED_TYPES = frozenset(
     {
