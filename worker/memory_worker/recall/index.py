@@ -1,0 +1,197 @@
+"""The index of one tenant: applies changes, searches banks, without a bus, a store or a thread."""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from memory_contracts.records import Memory
+from memory_worker.recall import plan as plans
+from memory_worker.recall.analysis import forget_cache
+from memory_worker.recall.bank import BankIndex, digest
+from memory_worker.recall.embedder import Embedder, InlineEmbedder
+from memory_worker.recall.entities import EntityTable
+from memory_worker.recall.feed import BankGone, EntityPut, IndexChange, MemoryGone, MemoryPut
+from memory_worker.recall.fusion import rank
+from memory_worker.recall.query import Arm, Hit, RecallQuery, SearchResult
+from memory_worker.recall.search import Found, search
+from memory_worker.recall.settings import RecallSettings
+
+Floats = npt.NDArray[np.float32]
+
+FOUND_STATES = ("live", "superseded")
+"""States of memories that the index holds."""
+
+
+class TenantIndex:
+    """Every bank of a tenant, its entities, and the journal sequence they include.
+
+    Not thread-safe: one thread applies and searches. With an inline embedder rows get their vectors when put; with a
+    background one `waiting` names the memories that have none yet.
+    """
+
+    def __init__(self, settings: RecallSettings, embedder: Embedder | None) -> None:
+        self.settings = settings
+        self.embedder = embedder
+        self.banks: dict[str, BankIndex] = {}
+        self.entities = EntityTable()
+        self.seq = 0
+        self.waiting: dict[str, str] = {}
+
+    @property
+    def model_id(self) -> str | None:
+        """Id of the model that the vectors are of."""
+        return self.embedder.model_id if self.embedder else None
+
+    def _embed_one(self) -> Callable[[str], Floats] | None:
+        embedder = self.embedder
+        if not isinstance(embedder, InlineEmbedder):
+            return None
+        inline = embedder
+        return lambda text: inline.embed([text])[0]
+
+    def apply(self, changes: Iterable[IndexChange]) -> None:
+        """Applies journal changes in order and moves the cursor; applying a change again is harmless."""
+        embed = self._embed_one()
+        for change in changes:
+            if isinstance(change, MemoryPut):
+                self.put(change.memory, embed)
+            elif isinstance(change, MemoryGone):
+                self._remove(change.id)
+            elif isinstance(change, EntityPut):
+                self.entities.put(change.id, change.name, change.aliases)
+            elif isinstance(change, BankGone):
+                self.banks.pop(change.bank, None)
+                self.waiting = {i: b for i, b in self.waiting.items() if b != change.bank}
+            self.seq = max(self.seq, change.seq)
+
+    def put_all(self, memories: Iterable[Memory]) -> None:
+        """Adds memories outside the journal, for a rebuild."""
+        embed = self._embed_one()
+        for memory in memories:
+            self.put(memory, embed)
+
+    def put(self, memory: Memory, embed: Callable[[str], Floats] | None) -> None:
+        """Makes the index say what one memory says."""
+        for name, bank in self.banks.items():
+            if name != memory.bank and bank.remove(memory.id):
+                self.waiting.pop(memory.id, None)
+        if memory.state not in FOUND_STATES:
+            self._remove(memory.id)
+            return
+        target = self.banks.get(memory.bank)
+        if target is None:
+            target = self.banks[memory.bank] = BankIndex(memory.bank, self.embedder.dims if self.embedder else 0)
+        if target.put(memory, embed) and self.embedder:
+            self.waiting[memory.id] = memory.bank
+        else:
+            self.waiting.pop(memory.id, None)
+        target.compact_if_worth()
+
+    def _remove(self, memory_id: str) -> None:
+        self.waiting.pop(memory_id, None)
+        for name, bank in list(self.banks.items()):
+            if bank.remove(memory_id):
+                if not bank.present:
+                    del self.banks[name]
+                else:
+                    bank.compact_if_worth()
+
+    def set_vectors(self, ids: Sequence[str], texts: dict[str, str], vectors: Floats | None) -> None:
+        """Gives waiting rows the vectors of `texts` (same order), unless their text changed meanwhile.
+
+        Ids of `ids` without a text are gone from the store and stop waiting.
+        """
+        made = dict(zip(texts, vectors, strict=True)) if vectors is not None else {}
+        for memory_id in ids:
+            bank = self.banks.get(self.waiting.get(memory_id, ""))
+            row = bank.row_of(memory_id) if bank else None
+            if bank is None or row is None or memory_id not in made:
+                self.waiting.pop(memory_id, None)
+            elif int(bank.columns["text"][row]) == digest(texts[memory_id]):
+                bank.set_vector(row, made[memory_id])
+                self.waiting.pop(memory_id, None)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by the index's arrays and vocabularies."""
+        return sum(b.columns.nbytes + b.postings.nbytes for b in self.banks.values())
+
+    def clear(self) -> None:
+        """Forgets everything, the memory of analysed words included."""
+        self.banks, self.waiting, self.seq = {}, {}, 0
+        self.entities = EntityTable()
+        forget_cache()
+
+    def query_vector(self, text: str) -> Floats | None:
+        """The vector of a query by an inline embedder; none when nothing of it is known."""
+        if not isinstance(self.embedder, InlineEmbedder):
+            return None
+        vector: Floats = self.embedder.embed([text])[0]
+        return vector if vector.any() else None
+
+    def search(
+        self, scope: Sequence[str], query: RecallQuery, now: float, vector: Floats | None = None
+    ) -> SearchResult:
+        """The best memories of the banks in `scope`, nearest bank first among equals. `vector`: the query's, if a
+        background embedder made it."""
+        started = time.perf_counter()
+        plan = plans.make(query.text, now, self.entities, self.settings)
+        if vector is None:
+            vector = self.query_vector(plan.text)
+        embed_ms = (time.perf_counter() - started) * 1e3
+        names = self.entities.resolve(query.entity) if query.entity is not None else frozenset[str]()
+        banks = [self.banks[name] for name in dict.fromkeys(scope) if name in self.banks]
+        found = [search(bank, plan, query, names, vector, now, self.settings) for bank in banks]
+        ranking = rank(found, query.limit, self.settings, vectors=vector is not None)
+        hits = [
+            Hit(id=r.id, bank=r.bank, score=r.score, arms=r.arms, parts=r.parts if query.explain else None)
+            for r in ranking.rows
+        ]
+        arms = self._arms(found, banks, vector, embed_ms)
+        mode = "+".join(arm.name for arm in arms if arm.state in ("ok", "cut", "empty")) or "none"
+        cut = sorted({c for f in found for c in f.cut} | ({"query"} if plan.cut else set()))
+        return SearchResult(
+            hits=hits, arms=arms, mode=mode, cut=", ".join(cut) or None, below_floor=ranking.below_floor
+        )
+
+    def _arms(self, found: list[Found], banks: list[BankIndex], vector: Floats | None, embed_ms: float) -> list[Arm]:
+        lexical = sum(f.lexical_candidates for f in found)
+        semantic = sum(f.semantic_candidates for f in found)
+        embedded = self.embedded(banks)
+        return [
+            Arm(
+                name="lexical",
+                state="cut" if any("postings" in f.cut for f in found) else "ok" if lexical else "empty",
+                candidates=lexical,
+                ms=round(sum(f.lexical_ms for f in found), 3),
+            ),
+            Arm(
+                name="semantic",
+                state="off"
+                if self.embedder is None
+                else "down"
+                if vector is None and not isinstance(self.embedder, InlineEmbedder)
+                else "cut"
+                if any("scan" in f.cut for f in found)
+                else "ok"
+                if semantic
+                else "empty",
+                candidates=semantic,
+                ms=round(embed_ms + sum(f.semantic_ms for f in found), 3),
+                model=self.model_id,
+                embedded=round(embedded, 4),
+            ),
+        ]
+
+    def embedded(self, banks: Iterable[BankIndex] | None = None) -> float:
+        """Share in [0, 1] of the rows that have a vector of the current model; 1 when there are no rows."""
+        chosen = list(self.banks.values() if banks is None else banks)
+        rows = sum(b.present for b in chosen)
+        return 1.0 - sum(b.unembedded for b in chosen) / rows if rows else 1.0
+
+    def similar(self, bank: str, text: str, k: int, now: float) -> list[Hit]:
+        """The `k` nearest live memories of one bank to a text, without a floor."""
+        query = RecallQuery(text=text, limit=k)
+        return self.search([bank], query, now).hits

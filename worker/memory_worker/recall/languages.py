@@ -1,0 +1,102 @@
+"""Says which language a text is in and holds what analysis needs of each: stop words, irregular forms, numerals."""
+
+from collections import Counter
+from collections.abc import Iterable
+from functools import cache
+from importlib import resources
+from typing import Protocol
+
+import regex
+import Stemmer
+
+ENGLISH = "english"
+
+
+class Stem(Protocol):
+    """A Snowball stemmer of one language."""
+
+    def stemWord(self, word: str, /) -> str:
+        """The stem of a lower-case word."""
+
+
+_BY_SCRIPT = {"Cyrillic": "russian", "Greek": "greek", "Arabic": "arabic", "Devanagari": "hindi", "Tamil": "tamil",
+              "Armenian": "armenian"}  # fmt: skip
+_SCRIPTS = {name: regex.compile(rf"\p{{Script={name}}}") for name in _BY_SCRIPT}
+# Letters that only the second language of a script has.
+_MARKED = {"Cyrillic": (regex.compile("[іїєґ]"), "ukrainian"), "Arabic": (regex.compile("[پچژگ]"), "persian")}
+
+
+def _lines(name: str) -> list[str]:
+    """The lines of a data file, comments left out."""
+    text = resources.files("memory_worker.recall").joinpath(f"data/{name}").read_text(encoding="utf-8")
+    return [line for line in text.splitlines() if line and not line.startswith("#")]
+
+
+@cache
+def _stop_lists() -> dict[str, str]:
+    lists: dict[str, list[str]] = {}
+    for line in _lines("stop-words.txt"):
+        if line.startswith("["):
+            words = lists[line.strip("[]")] = []
+        else:
+            words.append(line)
+    return {language: " ".join(words) for language, words in lists.items()}
+
+
+@cache
+def irregular() -> dict[str, str]:
+    """English form → the form it is indexed under; digits stand for their numeral so that “12” finds “twelve”."""
+    return {
+        form: base for line in _lines("irregular.txt") for base, forms in [line.split(":")] for form in forms.split()
+    }
+
+
+@cache
+def stop_words(language: str) -> frozenset[str]:
+    """The stop words of a language, folded as `analysis.fold` does; empty for a language without a list."""
+    from memory_worker.recall.analysis import fold
+
+    return frozenset(fold(_stop_lists().get(language, "")).split())
+
+
+@cache
+def _languages_of_word() -> dict[str, tuple[str, ...]]:
+    table: dict[str, list[str]] = {}
+    for language in _stop_lists():
+        for word in stop_words(language):
+            table.setdefault(word, []).append(language)
+    return {word: tuple(languages) for word, languages in table.items()}
+
+
+@cache
+def stemmer(language: str) -> Stem:
+    """The Snowball stemmer of a language; its own cache is off, since analysis caches whole words."""
+    name = "russian" if language == "ukrainian" else language
+    made: Stem = Stemmer.Stemmer(name, 0)
+    return made
+
+
+def detect(words: Iterable[str], folded: str) -> str:
+    """The language of a text from its script and stop words; English when nothing says otherwise.
+
+    `words` are folded words of `folded`. Latin text counts as another language when that language has more of
+    its stop words than English has, with at least two hits or no English word at all.
+    """
+    if not folded.isascii():
+        for script, pattern in _SCRIPTS.items():
+            if pattern.search(folded):
+                letters = _MARKED.get(script)
+                if letters and letters[0].search(folded):
+                    return letters[1]
+                return _BY_SCRIPT[script]
+    hits: Counter[str] = Counter()
+    table = _languages_of_word()
+    for word in words:
+        for language in table.get(word, ()):
+            hits[language] += 1
+    if not hits:
+        return ENGLISH
+    best = max(hits, key=lambda language: (hits[language], language == ENGLISH, language))
+    if hits[best] >= 2 or not hits[ENGLISH]:
+        return best
+    return ENGLISH

@@ -1,0 +1,257 @@
+"""Searches one bank: finds candidates with each arm and works out the parts of their scores."""
+
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from memory_worker.recall import background
+from memory_worker.recall.bank import ABOUT, BankIndex, Mask, Rows, folded_label
+from memory_worker.recall.plan import Plan, QueryGroup, Span
+from memory_worker.recall.postings import IMPACTS, PostingList, find
+from memory_worker.recall.query import RecallQuery
+from memory_worker.recall.settings import RecallSettings
+
+Floats = npt.NDArray[np.float32]
+
+TYPO_FACTOR = 0.8
+"""Factor of a term found by spelling rather than exactly."""
+
+
+class Looked(NamedTuple):
+    """A query group looked up in one bank: its rows with their saturation, and how telling the group is there."""
+
+    group: QueryGroup
+    rows: npt.NDArray[np.uint32]
+    gains: Floats
+    weight: float
+    misspelled: bool
+
+
+class Found(NamedTuple):
+    """One bank's candidates with the parts of their scores; all arrays have one entry per candidate.
+
+    `lexical` = BM25 points, `coverage` = share in [0, 1] of the query's weight at large that the row holds, `cosine`
+    to the query
+    (0 without vectors), `dated` / `about` = 1 where a date span or handle fits, `identifiers` = share of the query's
+    identifiers held.
+    """
+
+    bank: BankIndex
+    rows: Rows
+    lexical: Floats
+    coverage: Floats
+    cosine: Floats
+    dated: Floats
+    about: Floats
+    ideal: float
+    lexical_candidates: int
+    semantic_candidates: int
+    lexical_ms: float
+    semantic_ms: float
+    cut: tuple[str, ...]
+
+
+def look_up(bank: BankIndex, plan: Plan, settings: RecallSettings) -> list[Looked]:
+    """Looks up every group of the query; words nobody used are tried with one edit."""
+    looked: list[Looked] = []
+    typos = settings.typo_terms
+    for group in plan.groups:
+        lists = [(p, factor) for term, factor in group.terms if len((p := _alive(bank, bank.postings.get(term))).rows)]
+        misspelled = False
+        if not lists and group.kind == "word" and typos:
+            typos -= 1
+            for term in bank.surfaces.near(group.surface):
+                postings = _alive(bank, bank.postings.get(term))
+                if len(postings.rows):
+                    lists.append((postings, TYPO_FACTOR))
+                    misspelled = True
+        rows, gains = _merged(lists)
+        share_term = group.terms[0][0]
+        weight = (
+            background.weight_in_bank(share_term, len(rows), bank.present)
+            if group.kind != "date"
+            else min(group.weight, background.weight_in_bank("", len(rows), bank.present))
+        )
+        looked.append(Looked(group, rows, gains, weight, misspelled))
+    return looked
+
+
+def _alive(bank: BankIndex, postings: PostingList) -> PostingList:
+    if not bank.removed or not len(postings.rows):
+        return postings
+    alive = bank.columns["alive"][postings.rows]
+    return PostingList(postings.rows[alive], postings.impacts[alive])
+
+
+def _merged(lists: Sequence[tuple[PostingList, float]]) -> tuple[npt.NDArray[np.uint32], Floats]:
+    """The union of posting lists; a row in several keeps its best saturation."""
+    if not lists:
+        return np.empty(0, np.uint32), np.empty(0, np.float32)
+    if len(lists) == 1:
+        postings, factor = lists[0]
+        gains = IMPACTS[postings.impacts]
+        return postings.rows, gains if factor == 1.0 else gains * np.float32(factor)
+    rows = np.concatenate([p.rows for p, _ in lists])
+    gains = np.concatenate([IMPACTS[p.impacts] * np.float32(f) for p, f in lists])
+    order = np.argsort(rows, kind="stable")
+    rows, gains = rows[order], gains[order]
+    starts = np.flatnonzero(np.concatenate(([True], rows[1:] != rows[:-1])))
+    return rows[starts], np.maximum.reduceat(gains, starts)
+
+
+def search(
+    bank: BankIndex,
+    plan: Plan,
+    query: RecallQuery,
+    names: frozenset[str],
+    vector: Floats | None,
+    now: float,
+    settings: RecallSettings,
+) -> Found:
+    """The candidates of one bank that pass every filter. `names` are those of the entity filter."""
+    started = time.perf_counter()
+    cut: list[str] = []
+    few, passes = bank.filtered(query, names, now)
+    looked = look_up(bank, plan, settings)
+    if few is not None and len(few) <= settings.candidates * 10:
+        lexical_rows = few[passes(few)]
+        matched = sum(bool(len(g.rows)) for g in looked)
+        lexical_count = len(lexical_rows) if matched else 0
+    else:
+        lexical_rows = _lexical_candidates(bank, looked, few, passes, settings, cut)
+        lexical_count = len(lexical_rows)
+    lexical_done = time.perf_counter()
+    semantic_rows = np.empty(0, np.int64)
+    if vector is not None and bank.present > bank.unembedded:
+        semantic_rows = _semantic_candidates(bank, vector, few, passes, settings, cut)
+    rows = np.union1d(lexical_rows, semantic_rows)
+    cosine = np.zeros(len(rows), np.float32)
+    if vector is not None and len(rows):
+        cosine = bank.columns["vector"][rows].astype(np.float32) @ vector / 127
+    semantic_done = time.perf_counter()
+    lexical, coverage = _lexical_parts(looked, rows)
+    handles = {folded_label(h) for h in query.boost_about}
+    about = np.zeros(len(rows), np.float32)
+    for handle in handles:
+        about[find(bank.postings.get(ABOUT + handle).rows, rows.astype(np.uint32)) >= 0] = 1
+    return Found(
+        bank=bank,
+        rows=rows,
+        lexical=lexical,
+        coverage=coverage,
+        cosine=cosine,
+        dated=_dated(bank, rows, plan.spans),
+        about=about,
+        ideal=float(sum(g.weight for g in looked)),
+        lexical_candidates=lexical_count,
+        semantic_candidates=len(semantic_rows),
+        lexical_ms=(lexical_done - started) * 1e3,
+        semantic_ms=(semantic_done - lexical_done) * 1e3,
+        cut=tuple(cut),
+    )
+
+
+def _lexical_candidates(
+    bank: BankIndex,
+    looked: list[Looked],
+    few: Rows | None,
+    passes: Callable[[Rows], Mask],
+    settings: RecallSettings,
+    cut: list[str],
+) -> Rows:
+    """The best rows by BM25 over the telling words; reads at most `settings.postings` postings."""
+    points = np.zeros(bank.columns.size, np.float32)
+    budget = settings.postings
+    for group in sorted((g for g in looked if len(g.rows)), key=lambda g: -g.weight):
+        if len(group.rows) > budget:
+            # The rows of a too common word are not visited; the word still counts for rows found by others.
+            cut.append("postings")
+            rest = slice(len(group.rows) - budget, None)  # the newest ones
+            points[group.rows[rest]] += group.gains[rest] * np.float32(group.weight)
+            break
+        budget -= len(group.rows)
+        points[group.rows] += group.gains * np.float32(group.weight)
+    rows = np.flatnonzero(points)
+    if few is not None:
+        rows = np.intersect1d(rows, few, assume_unique=True)
+    for room in (settings.candidates * 2, len(rows)):
+        best = rows
+        if len(rows) > room:
+            found = points[rows]
+            # Everything that ties with the last one comes along, so that the choice does not depend on row numbers.
+            best = rows[found >= np.partition(found, len(found) - room)[len(found) - room]]
+        best = best[passes(best)]
+        if len(best) >= settings.candidates or len(rows) <= room:
+            break
+    if len(best) > settings.candidates:
+        found = points[best]
+        order = np.lexsort((bank.columns["id"][best], -found))[: settings.candidates]
+        best = np.sort(best[order])
+    return best
+
+
+def _semantic_candidates(
+    bank: BankIndex,
+    vector: Floats,
+    few: Rows | None,
+    passes: Callable[[Rows], Mask],
+    settings: RecallSettings,
+    cut: list[str],
+) -> Rows:
+    """The rows whose 1-bit vectors are nearest, among the newest `settings.scan_rows`."""
+    size = bank.columns.size
+    if few is not None:
+        rows = few
+    else:
+        first = max(0, size - settings.scan_rows)
+        if first:
+            cut.append("scan")
+        rows = np.arange(first, size, dtype=np.int64)
+    signs = np.zeros(bank.columns["bits"].shape[1] * 64, np.bool_)
+    signs[: len(vector)] = vector > 0
+    wanted = np.packbits(signs).view(np.uint64)
+    bits = bank.columns["bits"][rows] if few is not None else bank.columns["bits"][size - len(rows) :]
+    distance = np.bitwise_count(bits ^ wanted).sum(axis=1, dtype=np.uint16)
+    want = settings.scan_candidates
+    for room in (want * 3, len(rows)):
+        near = rows
+        if len(rows) > room:
+            near = rows[distance <= np.partition(distance, room - 1)[room - 1]]
+        near = near[passes(near) & bank.columns["embedded"][near]]
+        if len(near) >= want or len(rows) <= room:
+            break
+    if len(near) > want:
+        close = bank.columns["vector"][near].astype(np.float32) @ vector
+        near = near[np.lexsort((bank.columns["id"][near], -close))[:want]]
+    return np.sort(near)
+
+
+def _lexical_parts(looked: list[Looked], rows: Rows) -> tuple[Floats, Floats]:
+    """BM25 points and coverage of each candidate, from every group including the common ones."""
+    points = np.zeros(len(rows), np.float32)
+    covered = np.zeros(len(rows), np.float32)
+    wanted = rows.astype(np.uint32)
+    total = sum(g.group.weight for g in looked)
+    for group in looked:
+        at = find(group.rows, wanted)
+        has = at >= 0
+        if has.any():
+            gains = group.gains[at[has]]
+            points[has] += gains * np.float32(group.weight)
+            covered[has] += np.float32(group.group.weight * (TYPO_FACTOR if group.misspelled else 1.0))
+    return points, covered / np.float32(total or 1.0)
+
+
+def _dated(bank: BankIndex, rows: Rows, spans: Sequence[Span]) -> Floats:
+    """1 where the row happened inside one of the query's date spans."""
+    fits = np.zeros(len(rows), np.bool_)
+    happened = bank.columns["happened"][rows]
+    for span in spans:
+        first = datetime(span.first.year, span.first.month, span.first.day, tzinfo=UTC)
+        last = datetime(span.last.year, span.last.month, span.last.day, tzinfo=UTC) + timedelta(days=1)
+        fits |= (happened >= first.timestamp()) & (happened < last.timestamp())
+    return fits.astype(np.float32)

@@ -1,0 +1,34 @@
+"""The bounds and weights of recall, each a named setting."""
+
+import msgspec
+
+
+class RecallSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of the recall room; the defaults are the measured ones."""
+
+    candidates: int = 200
+    """Most rows per bank that the lexical arm hands on to scoring."""
+    postings: int = 400_000
+    """Most postings read per bank and recall to find candidates; commoner words then only refine the found ones."""
+    query_terms: int = 48
+    """Most different words of a query that are looked up, the rarest first."""
+    query_chars: int = 4_000
+    """Most characters of a query that are read: its beginning and its end."""
+    typo_terms: int = 6
+    """Most unknown words of a query that are looked up with one edit."""
+    scan_rows: int = 100_000
+    """Most rows per bank whose 1-bit vectors are compared to find paraphrases: the newest."""
+    scan_candidates: int = 100
+    """Most rows per bank that the 1-bit scan hands on to scoring."""
+    floor: float = 0.30
+    """Score in [0, 1] under which a memory is not relevant."""
+    change_batch: int = 1_000
+    """Journal changes applied per step."""
+    catch_up_ms: int = 2_000
+    """Longest wait, in milliseconds, for changes written before the recall; the reply names what is missing then."""
+    embed_batch: int = 64
+    """Texts embedded per background step, for models that are too slow to run inline."""
+    query_embed_ms: int = 400
+    """Longest wait, in milliseconds, for a query vector of such a model; then the words alone serve."""
+    snapshot_changes: int = 20_000
+    """Changes after which a new snapshot is written; one is written at stop as well."""
