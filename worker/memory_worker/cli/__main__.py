@@ -1,0 +1,5 @@
+"""Runs the command line: `python -m memory_worker.cli`."""
+
+from memory_worker.cli import main
+
+main()
