@@ -19,7 +19,8 @@ from memory_worker.extraction.ports import (
     Wait,
 )
 from memory_worker.extraction.rules import RuleExtractor
-from memory_worker.extraction.secrets import MASK, find_secrets, mask_secrets
+from memory_worker.extraction.secrets import MASK, find_secrets, mask_payload, mask_secrets
+from memory_worker.extraction.worker import TurnWorker, WorkerStatus
 
 __all__ = [
     "MASK",
@@ -43,8 +44,11 @@ __all__ = [
     "SessionMessages",
     "SiblingAway",
     "TurnCommit",
+    "TurnWorker",
     "Wait",
+    "WorkerStatus",
     "find_secrets",
+    "mask_payload",
     "mask_secrets",
     "read_messages",
 ]

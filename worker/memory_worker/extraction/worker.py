@@ -1,0 +1,363 @@
+"""Works the turn inbox: in order within a session, sessions side by side, nothing lost and nothing done twice."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from itertools import groupby
+
+import msgspec
+import structlog
+
+from memory_contracts.errors import FunctionError
+from memory_contracts.turns import TurnCompleted, TurnMessage
+from memory_worker.clock import Clock
+from memory_worker.config import Settings
+from memory_worker.extraction.breaker import Breaker
+from memory_worker.extraction.checks import Checker
+from memory_worker.extraction.items import Candidate, Cursor, Extraction, ReadTurn, add_counts
+from memory_worker.extraction.messages import read_messages
+from memory_worker.extraction.model import ModelExtractor, UnreadableReply
+from memory_worker.extraction.ports import (
+    BankResolver,
+    CommitTurn,
+    Completer,
+    HandedOut,
+    Inbox,
+    InboxTurn,
+    Nearest,
+    Off,
+    ResolvedBank,
+    SessionMessages,
+    SiblingAway,
+    TurnCommit,
+    Wait,
+)
+from memory_worker.extraction.rules import RuleExtractor
+
+IDLE_S = 5.0
+"""Longest pause between looks at an inbox that nobody woke the worker for, in seconds."""
+ERROR_PAUSE_S = 1.0
+"""Pause after the inbox itself could not be read, in seconds."""
+SIBLING_MESSAGES_MAX = 5_000
+"""Most messages of a session that are fetched for one turn; the rest are read with the next."""
+THREAD_CHARS = 50_000
+"""From this much text on, in characters, the rules run in a thread, so that other sessions are not held up."""
+QUERY_CHARS = 2_000
+"""How much of the user's words is used to look up the nearest memories, in characters."""
+GRACE_S = 10.0
+"""How long turns at work may go on after a stop, in seconds."""
+JITTER = 0.2
+"""Backoffs vary by this share either way, so that failed turns do not come back at once."""
+
+_log = structlog.get_logger(__name__)
+_decoder = msgspec.json.Decoder(TurnCompleted)
+
+
+class WorkerStatus(msgspec.Struct, frozen=True):
+    """What the worker did since it started: counts only. `router` is `none`, `ok` or `away`."""
+
+    in_work: int
+    kept: int
+    refused: dict[str, int]
+    ignored: dict[str, int]
+    router: str
+    extractor: str
+
+
+class _Skip(Exception):
+    """The turn is recorded, not extracted; the message is the reason it is counted under."""
+
+
+class TurnWorker:
+    """Reads the turns of one tenant. `run` works until `stop`; `wake` says that there may be something to do."""
+
+    def __init__(
+        self,
+        inbox: Inbox,
+        commit: CommitTurn,
+        siblings: SessionMessages | None,
+        router: Completer | None,
+        context_memory: HandedOut,
+        nearest: Nearest,
+        settings: Settings,
+        clock: Clock,
+        *,
+        banks: BankResolver,
+    ) -> None:
+        self._inbox = inbox
+        self._commit = commit
+        self._siblings = siblings if settings.session_manager == "required" else None
+        self._handed = context_memory
+        self._nearest = nearest
+        self._settings = settings
+        self._clock = clock
+        self._banks = banks
+        self._rules = RuleExtractor()
+        self._breaker = Breaker(settings.sibling_retry_s)
+        self._router = router if settings.router == "required" else None
+        self._by_model = settings.extractor == "model" or (
+            settings.extractor == "auto" and settings.router == "required"
+        )
+        self._model = (
+            ModelExtractor(
+                self._router,
+                self._breaker,
+                clock,
+                model=settings.router_model,
+                chunk_chars=settings.extraction_chunk_chars,
+                output_tokens=settings.extraction_output_tokens,
+            )
+            if self._router
+            else None
+        )
+        self._wake = asyncio.Event()
+        self._stopping = False
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._kept = 0
+        self._refused: dict[str, int] = {}
+        self._ignored: dict[str, int] = {}
+
+    def wake(self) -> None:
+        """Say that a turn may have come in, or a parked one was put back."""
+        self._wake.set()
+
+    def status(self) -> WorkerStatus:
+        """Give what is at work now and what was kept and refused since the start."""
+        router = "none"
+        if self._router is not None:
+            router = "ok" if self._breaker.state(self._clock.now()) == "closed" else "away"
+        return WorkerStatus(
+            len(self._tasks),
+            self._kept,
+            dict(self._refused),
+            dict(self._ignored),
+            router,
+            "model" if self._by_model else "rules",
+        )
+
+    async def run(self) -> None:
+        """Work the inbox until `stop`. Returns when what was at work is done."""
+        try:
+            while not self._stopping:
+                self._wake.clear()
+                pause = await self._round()
+                if pause > 0 and not self._stopping:
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(self._wake.wait(), pause)
+            await self._finish()
+        finally:
+            for task in self._tasks.values():
+                task.cancel()
+
+    async def stop(self, grace_s: float = GRACE_S) -> None:
+        """Take no more turns and wait for those at work, at most `grace_s` seconds; then they go back to the inbox."""
+        self._stopping = True
+        self._wake.set()
+        await self._finish(grace_s)
+
+    async def _finish(self, grace_s: float | None = None) -> None:
+        tasks = list(self._tasks.values())
+        if not tasks:
+            return
+        _, late = await asyncio.wait(tasks, timeout=grace_s)
+        for task in late:
+            task.cancel()
+        if late:
+            await asyncio.wait(late, timeout=GRACE_S)
+
+    async def _round(self) -> float:
+        """Claim what there is room for; give the seconds until the next look."""
+        try:
+            claimed = await self._claim()
+            return 0.0 if claimed and self._room() > 0 else await self._pause()
+        except Exception as error:
+            # The inbox is asked again: a loop that died here would leave turns unread without a word.
+            _log.error("inbox_failed", error=type(error).__name__)
+            return ERROR_PAUSE_S
+
+    def _room(self) -> int:
+        return self._settings.extraction_concurrency - len(self._tasks)
+
+    async def _claim(self) -> bool:
+        room = self._room()
+        if room <= 0:
+            return False
+        turns = await self._inbox.claim(self._clock.now(), room, set(self._tasks))
+        turns.sort(key=lambda turn: turn.session_id)  # stable: the order within a session stays
+        for session_id, of_session in groupby(turns, key=lambda turn: turn.session_id):
+            task = asyncio.create_task(self._session(list(of_session)), name=f"extract {session_id}")
+            self._tasks[session_id] = task
+            task.add_done_callback(partial(self._done, session_id))
+        return bool(turns)
+
+    def _done(self, session_id: str, _: asyncio.Task[None]) -> None:
+        self._tasks.pop(session_id, None)
+        self._wake.set()
+
+    async def _pause(self) -> float:
+        if self._room() <= 0:
+            return IDLE_S
+        due = await self._inbox.next_due()
+        return IDLE_S if due is None else min(IDLE_S, max(0.01, due - self._clock.now()))
+
+    async def _session(self, turns: Sequence[InboxTurn]) -> None:
+        for turn in turns:
+            after = await self._turn(turn)
+            while after is not None:
+                try:
+                    await after()
+                    break
+                except Exception as error:
+                    # A turn whose fate the inbox did not take down would stay at work for ever.
+                    _log.error("inbox_failed", turn_id=turn.turn_id, error=type(error).__name__)
+                    if self._stopping:
+                        break
+                    await asyncio.sleep(ERROR_PAUSE_S)
+
+    async def _turn(self, turn: InboxTurn) -> Callable[[], Awaitable[None]] | None:
+        """Work one turn; give what the inbox is to be told of it, `None` when it is committed."""
+        settings, inbox = self._settings, self._inbox
+        now = self._clock.now()
+        try:
+            await self._work(turn)
+        except asyncio.CancelledError:
+            await inbox.wait(turn.turn_id, now, "stopped")
+            raise
+        except SiblingAway as error:
+            due = max(now + settings.sibling_retry_s, self._breaker.opens_at())
+            return partial(inbox.wait, turn.turn_id, due, str(error) or "sibling")
+        except UnreadableReply as error:
+            return partial(inbox.park, turn.turn_id, "unreadable_reply", error.raw)
+        except msgspec.MsgspecError:
+            return partial(inbox.park, turn.turn_id, "malformed", None)
+        except FunctionError as error:
+            if error.code in ("storage_full", "unavailable"):
+                return partial(inbox.wait, turn.turn_id, now + settings.sibling_retry_s, error.code)
+            return self._failed(turn, error.code)
+        except _NoMessages:
+            return partial(inbox.park, turn.turn_id, "no_messages", None)
+        except Exception as error:
+            # Any failure is counted, retried and in the end parked, visibly.
+            _log.warning("turn_failed", turn_id=turn.turn_id, error=type(error).__name__, attempt=turn.attempts)
+            return self._failed(turn, type(error).__name__)
+        return None
+
+    def _failed(self, turn: InboxTurn, reason: str) -> Callable[[], Awaitable[None]]:
+        settings = self._settings
+        if turn.attempts >= settings.extraction_attempts:
+            return partial(self._inbox.park, turn.turn_id, f"failed: {reason}", None)
+        pause = min(settings.extraction_backoff_max_s, settings.extraction_backoff_s * 2 ** (turn.attempts - 1))
+        pause *= 1 + random.uniform(-JITTER, JITTER)  # noqa: S311 - spreads load, guards nothing
+        return partial(self._inbox.retry, turn.turn_id, self._clock.now() + pause, reason)
+
+    async def _work(self, turn: InboxTurn) -> None:
+        event = _decoder.decode(turn.payload)
+        extraction, bank, extractor = Extraction(), None, "none"
+        try:
+            bank = await self._bank(event)
+            read = await self._read(event, turn.cursor)
+            extraction, extractor = await self._extract(event, read, bank)
+        except _Skip as skip:
+            extraction = Extraction(ignored={str(skip): 1})
+        await self._commit.commit_turn(
+            TurnCommit(
+                turn_id=turn.turn_id,
+                session_id=turn.session_id,
+                bank=bank.name if bank else None,
+                extraction=extraction,
+                agent=event.agent,
+                extractor=extractor,
+            )
+        )
+        self._kept += len(extraction.items) + len(extraction.learned) + len(extraction.suggested)
+        self._refused = add_counts(self._refused, extraction.refused)
+        self._ignored = add_counts(self._ignored, extraction.ignored)
+
+    async def _bank(self, event: TurnCompleted) -> ResolvedBank:
+        if event.status != "completed":
+            raise _Skip("not_completed")
+        if event.depth > 0 and not self._settings.sub_agent_turns:
+            raise _Skip("sub_agent")
+        resolved = await self._banks.resolve(event)
+        if isinstance(resolved, Wait):
+            raise SiblingAway(resolved.reason)
+        if isinstance(resolved, Off):
+            raise _Skip(resolved.reason)
+        return resolved
+
+    async def _read(self, event: TurnCompleted, cursor: Cursor | None) -> ReadTurn:
+        messages = event.messages
+        if messages is None:
+            if self._siblings is None:
+                raise _NoMessages
+            messages = await self._fetch(self._siblings, event.session_id, cursor)
+        return read_messages(messages, cursor)
+
+    async def _fetch(self, siblings: SessionMessages, session_id: str, cursor: Cursor | None) -> list[TurnMessage]:
+        after = cursor.message_id if cursor else None
+        out: list[TurnMessage] = []
+        while len(out) < SIBLING_MESSAGES_MAX:
+            page = await siblings.messages(session_id, after, self._settings.session_page)
+            out.extend(TurnMessage(id=m.id, role=m.role, text=m.text, at=m.at) for m in page.messages)
+            if not page.cursor or not page.messages:
+                break
+            after = page.cursor
+        return out
+
+    async def _extract(self, event: TurnCompleted, read: ReadTurn, bank: ResolvedBank) -> tuple[Extraction, str]:
+        user_text = "\n".join(m.text for m in read.messages if m.role == "user")
+        if not user_text:
+            return Extraction(ignored=read.ignored, cursor=read.cursor), "none"
+        handed = await self._handed.lines(event.session_id, bank.name)
+        ignored = read.ignored
+        if self._by_model:
+            if self._model is None:
+                raise SiblingAway("router")
+            known = await self._nearest.memories(
+                bank.name, user_text[:QUERY_CHARS], self._settings.extraction_known_memories
+            )
+            rules = await self._nearest.learned(bank.name)
+            candidates, unread, name = await self._model.extract(read.messages, bank, known, rules)
+            ignored = add_counts(ignored, unread)
+        else:
+            found = (
+                await asyncio.to_thread(self._rules.extract, read.messages)
+                if len(user_text) > THREAD_CHARS
+                else self._rules.extract(read.messages)
+            )
+            candidates, name = [*found.items, *found.learned], "rules"
+        checked = Checker(read, handed).run(candidates, ignored=ignored)
+        return bounded(checked, self._settings, read.cursor), name
+
+
+class _NoMessages(Exception):
+    """The turn came without messages, and there is no session manager to ask."""
+
+
+def bounded(checked: Extraction, settings: Settings, cursor: Cursor | None) -> Extraction:
+    """Hold an extraction to the settings: how many memories a turn may add, and what becomes of its instructions.
+
+    Instructions over the bound become suggestions; where rule learning is off they are kept as memories. Memories over
+    the bound are counted as refused; those said outright come first.
+    """
+    items: list[Candidate] = list(checked.items)
+    learned: list[Candidate] = []
+    suggested: list[Candidate] = []
+    if settings.rule_learning == "off":
+        items += [msgspec.structs.replace(line, standing=False) for line in checked.learned]
+    elif settings.rule_learning == "suggest":
+        suggested = list(checked.learned)
+    else:
+        learned = checked.learned[: settings.learned_lines_per_turn]
+        suggested = checked.learned[settings.learned_lines_per_turn :]
+    refused = dict(checked.refused)
+    over = len(items) - settings.extraction_items_max
+    if over > 0:
+        rank = {"high": 0, "normal": 1, "low": 2}
+        order = sorted(range(len(items)), key=lambda n: (rank[items[n].confidence], n))
+        items = [items[n] for n in sorted(order[: settings.extraction_items_max])]
+        refused["too_many"] = over
+    return Extraction(
+        items=items, learned=learned, suggested=suggested, refused=refused, ignored=checked.ignored, cursor=cursor
+    )
