@@ -5,14 +5,13 @@ from memory_worker.gate.act import Act, GateSettings
 from memory_worker.gate.directory import BankDirectory
 from memory_worker.gate.saving import Vault
 from memory_worker.gate.service import Gate
-from memory_worker.gate.turns import RuleLearning, TurnCommit, TurnItem, TurnResult
+from memory_worker.gate.turns import TurnCommit, TurnItem, TurnResult
 
 __all__ = [
     "Act",
     "BankDirectory",
     "Gate",
     "GateSettings",
-    "RuleLearning",
     "TurnCommit",
     "TurnItem",
     "TurnResult",

@@ -72,6 +72,11 @@ def add_learned(act: Act, bank: BankRow, text: str, source: Source) -> LineOutco
     return "added"
 
 
+def is_known(act: Act, bank: BankRow, text: str) -> bool:
+    """Tell whether `learned` has a line, or had it and a person removed it."""
+    return rules.find_line(act.tx, bank.n, fingerprint(clean_text(text, "text", LINE_MAX_CHARS))) is not None
+
+
 def lines_of(content: str) -> list[str]:
     """The statements of a `learned` document: its lines without list marks; headings and blanks are not statements."""
     found = []

@@ -1,7 +1,5 @@
 """Commits what a turn taught: items, reinforcements, learned lines, cursor and inbox state in one transaction."""
 
-from typing import Literal
-
 import msgspec
 
 from memory_contracts.names import Confidence, Kind
@@ -14,11 +12,6 @@ from memory_worker.gate.drafts import Draft, clean_claim
 from memory_worker.gate.saving import Vault, decide
 from memory_worker.store import banks, inbox
 from memory_worker.store.banks import BankRow
-
-RuleLearning = Literal["auto", "suggest", "off"]
-
-LEARNED_PER_TURN = 5
-"""Most lines one turn adds to `learned`; the rest wait as suggestions."""
 
 
 class TurnItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,16 +37,15 @@ class TurnCommit(msgspec.Struct, frozen=True, kw_only=True):
 
     turn_id: str
     session_id: str
-    bank: str
-    owner: str | None = None
-    """Owner of the private bank that the session's metadata named, else None."""
+    bank: str | None
+    """None when the turn is recorded and nothing is kept of it."""
     items: tuple[TurnItem, ...] = ()
     learned: tuple[TurnItem, ...] = ()
+    suggested: tuple[TurnItem, ...] = ()
+    """Standing instructions that wait for a person."""
     cursor: str | None = None
     refused: dict[str, int] = {}
     ignored: dict[str, int] = {}
-    rule_learning: RuleLearning = "auto"
-    learned_per_turn: int = LEARNED_PER_TURN
     note: str | None = None
 
 
@@ -72,11 +64,13 @@ def commit_turn(act: Act, commit: TurnCommit, vault: Vault) -> TurnResult:
     """Commit a turn once: a turn that is done already changes nothing."""
     if inbox.state_of(act.tx, commit.turn_id) == "done":
         return TurnResult(repeated=True)
-    bank = _bank(act, commit)
     counts = {"created": 0, "reinforced": 0, "replaced": 0, "awaiting_review": 0}
-    for item in commit.items:
-        counts[decide(act, bank, _draft(act, item, commit), vault).outcome] += 1
-    learned = _learn(act, bank, commit, vault)
+    learned = 0
+    if commit.bank is not None:
+        bank = _bank(act, commit.bank)
+        for item in commit.items:
+            counts[decide(act, bank, _draft(act, item, commit), vault).outcome] += 1
+        learned = _learn(act, bank, commit, vault)
     if commit.cursor is not None:
         inbox.set_session_cursor(act.tx, commit.session_id, commit.cursor)
     act.tx.failpoint("before-turn-done")
@@ -94,12 +88,9 @@ def commit_turn(act: Act, commit: TurnCommit, vault: Vault) -> TurnResult:
     )
 
 
-def _bank(act: Act, commit: TurnCommit) -> BankRow:
-    if commit.owner is not None:
-        row = banks.find(act.tx, commit.bank)
-        if row is not None and row.bank.owner == commit.owner:
-            return row
-    return banking.ensure(act, commit.bank)[0]
+def _bank(act: Act, name: str) -> BankRow:
+    """The bank that the resolver chose: a private one only where it chose its owner, else a shared one, made if new."""
+    return banks.find(act.tx, name) or banking.ensure(act, name)[0]
 
 
 def _source(act: Act, item: TurnItem, commit: TurnCommit) -> Source:
@@ -132,26 +123,26 @@ def _draft(act: Act, item: TurnItem, commit: TurnCommit) -> Draft:
 
 
 def _learn(act: Act, bank: BankRow, commit: TurnCommit, vault: Vault) -> int:
-    """Add standing instructions, said in the user's own words, to `learned`; what is over the bound is suggested."""
-    if commit.rule_learning == "off":
-        return 0
+    """Add standing instructions, said in the user's own words, to `learned`; what may not be added is suggested."""
     added = 0
-    for item in commit.learned:
+    lines = [(item, True) for item in commit.learned] + [(item, False) for item in commit.suggested]
+    for item, at_once in lines:
         if item.role != "user" or vault.was_forgotten(act, item.text, item.entities):
             continue
-        held = commit.rule_learning == "suggest" or bank.bank.review == "all" or added >= commit.learned_per_turn
-        if not held:
+        if at_once and bank.bank.review != "all":
             outcome = ruling.add_learned(act, bank, item.text, _source(act, item, commit))
             added += outcome == "added"
-            held = outcome == "full"
-        if held:
-            proposals.propose(
-                act,
-                bank,
-                "learned.add",
-                {"bank": bank.bank.name, "text": item.text},
-                reason="a standing instruction the user gave",
-                proposed={"text": item.text},
-                source=_source(act, item, commit),
-            )
+            if outcome != "full":
+                continue
+        elif ruling.is_known(act, bank, item.text):
+            continue
+        proposals.propose(
+            act,
+            bank,
+            "learned.add",
+            {"bank": bank.bank.name, "text": item.text},
+            reason="a standing instruction the user gave",
+            proposed={"text": item.text},
+            source=_source(act, item, commit),
+        )
     return added

@@ -127,20 +127,20 @@ def unpark(tx: Transaction, turn_ids: Sequence[str] | None) -> int:
     return sum(tx.run(_SQL["retry"], tx.now, turn_id) for turn_id in turn_ids)
 
 
-def set_session_cursor(tx: Transaction, session_id: str, message_id: str) -> None:
-    """Remember up to which message a session was read."""
-    tx.run(_SQL["set_session_cursor"], session_id, message_id, tx.now)
+def set_session_cursor(tx: Transaction, session_id: str, mark: str) -> None:
+    """Remember up to where a session was read."""
+    tx.run(_SQL["set_session_cursor"], session_id, mark, tx.now)
+
+
+def find_session_cursor(tx: Transaction, session_id: str) -> str | None:
+    """Give the mark up to which a session was read."""
+    values = tx.one(_SQL["session_cursor"], session_id)
+    return None if values is None else str(values[0])
 
 
 def drop_old(tx: Transaction, before: float, limit: int) -> int:
     """Drop up to `limit` turns that were read before a time, and cursors of sessions untouched since."""
     return tx.run(_SQL["drop_done"], before, limit) + tx.run(_SQL["drop_session_cursors"], before, limit)
-
-
-async def session_cursor(readers: Readers, session_id: str) -> str | None:
-    """Give the message id up to which a session was read."""
-    values = await readers.one(_SQL["session_cursor"], (session_id,))
-    return None if values is None else str(values[0])
 
 
 async def depth(readers: Readers) -> tuple[int, int]:

@@ -50,7 +50,8 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def record(tx: Transaction, rows: Sequence[UseRow], sessions: Sequence[SessionRow]) -> None:
-    """Add uses and write the sessions' states; a turn that is there already stays as it is."""
+    """Add uses and write the sessions' states. A turn that is there already stays as it is, and a memory that was
+    forgotten since it was given is not named again."""
     for row in rows:
         cursor = tx.connection.execute(_SQL["insert"], (row.turn, row.session, row.at, row.bank, row.detail))
         if cursor.rowcount == 0:
@@ -71,15 +72,10 @@ def record(tx: Transaction, rows: Sequence[UseRow], sessions: Sequence[SessionRo
         tx.run(_SQL["put_session"], session.session, session.bank, session.agent, tx.now, session.state)
 
 
-async def session_state(readers: Readers, session: str, bank: str, agent: str) -> bytes | None:
-    """Give the state kept for a session in a bank."""
-    row = await readers.one(_SQL["session"], (session, bank, agent))
-    return None if row is None else bytes(row[0])
-
-
-async def session_states(readers: Readers, session: str) -> list[bytes]:
-    """Give the states kept for a session in all its banks."""
-    return [bytes(state) for (state,) in await readers.all(_SQL["session_states"], (session,))]
+async def session_states(readers: Readers, session: str) -> list[SessionRow]:
+    """Give what a session was told, by bank and agent."""
+    rows = await readers.all(_SQL["session_states"], (session,))
+    return [SessionRow(session=session, bank=bank, agent=agent, state=state) for _, bank, agent, state in rows]
 
 
 async def of_turn(

@@ -1,6 +1,9 @@
 -- name: insert
 INSERT INTO inbox (turn, session, state, received_at, next_at, reason, bytes, payload)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (turn) DO NOTHING;
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (turn) DO UPDATE SET session = excluded.session, state = excluded.state, reason = excluded.reason,
+  bytes = excluded.bytes, payload = excluded.payload, next_at = excluded.next_at
+WHERE inbox.state = 'parked' AND inbox.reason LIKE 'malformed%' AND excluded.state = 'waiting';
 
 -- name: depth
 SELECT count(*), coalesce(sum(bytes), 0) FROM inbox WHERE state IN ('waiting', 'working', 'parked');

@@ -3,14 +3,13 @@ INSERT INTO uses (turn, session, at, bank, detail) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (turn, session) DO NOTHING;
 
 -- name: insert_memory
-INSERT INTO use_memories (use, position, memory, bank, revision, score, chars, changed) VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+INSERT INTO use_memories (use, position, memory, bank, revision, score, chars, changed)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8
+WHERE EXISTS (SELECT 1 FROM memories WHERE id = ?3 AND state <> 'forgotten');
 
 -- name: put_session
 INSERT INTO context_sessions (session, bank, agent, updated_at, state) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (session, bank, agent) DO UPDATE SET updated_at = excluded.updated_at, state = excluded.state;
-
--- name: session
-SELECT state FROM context_sessions WHERE session = ? AND bank = ? AND agent = ?;
 
 -- name: of_turn
 SELECT n, turn, session, at, bank, detail FROM uses WHERE turn = ? AND (? IS NULL OR session = ?) AND n < ?
@@ -28,7 +27,7 @@ SELECT use, memory, bank, revision, score, chars, changed FROM use_memories
 WHERE use IN (SELECT value FROM json_each(?)) ORDER BY use, position;
 
 -- name: session_states
-SELECT state FROM context_sessions WHERE session = ?;
+SELECT session, bank, agent, state FROM context_sessions WHERE session = ?;
 
 -- name: memory_at
 SELECT after FROM journal
