@@ -8,7 +8,8 @@ import msgspec
 from memory_contracts.names import ROUTES, Route, is_name
 
 _SAFE = re.compile(r"[A-Za-z0-9_-]+\Z")
-_FUNCTION = re.compile(r"[a-z]+(\.[a-z]+)*\Z")
+# Wider than any function's name, so that a misspelt one is answered as unknown.
+_FUNCTION = re.compile(r"[A-Za-z0-9_=-]+(\.[A-Za-z0-9_=-]+)*\Z")
 _ESCAPE = re.compile(r"=([0-9A-F]{2})")
 
 SUBJECT_MAX_CHARS = 4_096
