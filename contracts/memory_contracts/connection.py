@@ -9,6 +9,7 @@ import contextlib
 import random
 import re
 import secrets
+import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, NamedTuple
@@ -125,6 +126,8 @@ class Bus:
         self.zombie_recoveries = 0
         self.slow_consumer_drops = 0
         self.rtt_s: float | None = None
+        self.last_answer = 0.0
+        """Monotonic seconds at which the server last answered a round trip."""
         self._on_reconnect = [on_reconnect] if on_reconnect else []
         self._on_close: list[Callable[[], None]] = []
         self._nc = NatsClient()
@@ -193,6 +196,7 @@ class Bus:
         self._nc.options["max_reconnect_attempts"] = -1
         await self._nc.subscribe(f"{self._mux}.*", cb=self._reply_cb)
         self._connected.set()
+        self.last_answer = time.monotonic()
         self._watchdog = asyncio.create_task(self._watch(), name="bus watchdog")
 
     # What the bus is like now
@@ -374,7 +378,8 @@ class Bus:
             await asyncio.wait({probe}, timeout=PROBE_TIMEOUT_S)
             if probe.done():
                 misses = 0
-                self.rtt_s = None if probe.cancelled() or probe.exception() else probe.result()
+                if not probe.cancelled() and probe.exception() is None:
+                    self.rtt_s, self.last_answer = probe.result(), time.monotonic()
                 continue
             misses += 1
             if misses >= PROBE_MISSES:

@@ -190,3 +190,8 @@ def event_stream(tenant: str) -> str:
 def private_stream(tenant: str) -> str:
     """Name of a tenant's stream of private banks' triggers."""
     return f"MEMORY-PRIVATE-{tenant}"
+
+
+def consolidate_bucket(tenant: str) -> str:
+    """Name of the bucket in which a tenant's consolidate worker keeps its schedule; its stream is `KV_` and this."""
+    return f"MEMORY-CONSOLIDATE-{tenant}"

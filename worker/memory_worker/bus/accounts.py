@@ -12,7 +12,14 @@ import msgspec
 
 from memory_contracts.credentials import JS_API
 from memory_contracts.names import ROUTES
-from memory_contracts.subjects import TURN_CONSUMER, TURN_STREAM, Subjects, event_stream, private_stream
+from memory_contracts.subjects import (
+    TURN_CONSUMER,
+    TURN_STREAM,
+    Subjects,
+    consolidate_bucket,
+    event_stream,
+    private_stream,
+)
 
 Role = Literal["human", "agent", "observer", "system", "ui", "worker", "admin"]
 Duty = Literal["turns", "session", "router", "consolidate"]
@@ -25,6 +32,8 @@ TENANT_JS_PREFIX = "memory.js"
 """Where a tenant's account reaches the JetStream calls it may make; `$JS.API` there is the account's own."""
 QUEUE = "memory"
 """Queue group of the workers."""
+CONSOLIDATE_QUEUE = "memory-consolidate"
+"""Queue group of the consolidate workers."""
 USER_INFO = "$SYS.REQ.USER.INFO"
 """Where a user asks the server for its own permissions."""
 
@@ -148,8 +157,10 @@ def _tenant_permissions(layout: Layout, user: User, tenant: str) -> Permissions:
             continue
         if duty == "consolidate":
             # It answers callers of its own tenant, who reach it inside their account.
-            subscribe += [f"{layout.prefix}.rpc.{tenant}.*.*.consolidate.* consolidate"]
+            subscribe.append(f"{layout.prefix}.rpc.{tenant}.*.*.consolidate.* {CONSOLIDATE_QUEUE}")
             publish.append(f"_INBOX.{tenant}.>")
+            bucket = consolidate_bucket(tenant)
+            publish += [f"$KV.{bucket}.>", f"{layout.js_prefix}.STREAM.MSG.GET.KV_{bucket}"]
             continue
         subscribe += [f"{subject} {duty}" for subject in layout.siblings(tenant, duty)]
         answers = "_R_.>" if layout.kind == "accounts" else "_INBOX.memory.worker.>"
@@ -242,7 +253,8 @@ def _js_services(tenant: str) -> list[tuple[str, bool]]:
             (f"$JS.ACK.{stream}.>", False),
             (f"$JS.ACK.*.*.{stream}.>", False),
         ]
-    return services
+    bucket = consolidate_bucket(tenant)
+    return [*services, (f"{JS_API}.STREAM.MSG.GET.KV_{bucket}", False), (f"$KV.{bucket}.>", False)]
 
 
 def _users(layout: Layout, users: Sequence[User]) -> list[str]:

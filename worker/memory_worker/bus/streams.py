@@ -8,7 +8,14 @@ import msgspec
 from memory_contracts import jetstream
 from memory_contracts.connection import Bus, BusError
 from memory_contracts.jetstream import JetStreamError
-from memory_contracts.subjects import TURN_CONSUMER, TURN_STREAM, Subjects, event_stream, private_stream
+from memory_contracts.subjects import (
+    TURN_CONSUMER,
+    TURN_STREAM,
+    Subjects,
+    consolidate_bucket,
+    event_stream,
+    private_stream,
+)
 
 DUPLICATE_WINDOW_S = 120
 """Seconds for which a stream drops a message with an id it knows. Consumers drop later repeats themselves."""
@@ -20,6 +27,10 @@ TURN_BYTES = 256 * 1024 * 1024
 """Bytes of turns that may wait; beyond, publishing is refused, so that no turn is dropped for a newer one."""
 EVENT_BYTES = 1024 * 1024 * 1024
 """Bytes of triggers kept; reaching it makes the worker erase the oldest before it publishes more."""
+BUCKET_BYTES = 64 * 1024 * 1024
+"""Bytes of one tenant's consolidate bucket."""
+BUCKET_VALUE_BYTES = 256 * 1024
+"""Bytes of one value in it."""
 BACKSTOP_AGE_S = 90 * 24 * 3600
 """Seconds after which the server itself drops a message. Far above the worker's retention, since what a limit removes
 leaves its bytes on disk."""
@@ -79,9 +90,27 @@ def intake_config(subjects: Subjects) -> dict[str, Any]:
     }
 
 
+def bucket_config(tenant: str, *, replicas: int = 1) -> dict[str, Any]:
+    """Give the configuration of the bucket in which a tenant's consolidate worker keeps its schedule."""
+    bucket = consolidate_bucket(tenant)
+    return {
+        "name": f"KV_{bucket}",
+        "subjects": [f"$KV.{bucket}.>"],
+        "storage": "file",
+        "retention": "limits",
+        "discard": "new",
+        "num_replicas": replicas,
+        "max_msgs_per_subject": 1,
+        "max_msg_size": BUCKET_VALUE_BYTES,
+        "max_bytes": BUCKET_BYTES,
+        "allow_rollup_hdrs": False,
+    }
+
+
 async def create_streams(admin: Bus, subjects: Subjects, tenants: Sequence[str], *, replicas: int = 1) -> None:
     """Make what is missing and correct what differs; needs the admin's credentials."""
-    for config in stream_configs(subjects, tenants, replicas=replicas):
+    buckets = [bucket_config(tenant, replicas=replicas) for tenant in tenants]
+    for config in [*stream_configs(subjects, tenants, replicas=replicas), *buckets]:
         config = config if jetstream.takes_batches(admin.server_version) else _without_batches(config)
         name = config["name"]
         found = await _found(admin, f"STREAM.INFO.{name}")
