@@ -139,7 +139,8 @@ class LeftOut(Reply):
 
 
 class ContextReply(Reply):
-    """A turn's blocks. `system` = rules section, `update` = rules changed since this session began, sent once.
+    """A turn's blocks. `system` = rules section, `update` = rules changed since this session began, sent once,
+    `notices_text` = `notices` as a block.
 
     `unchanged` is true when the caller's `etag` still holds; then `system` is empty and the caller keeps its copy.
     """
@@ -151,6 +152,7 @@ class ContextReply(Reply):
     items: list[ContextItem] = []
     rules: list[ContextRule] = []
     notices: list[Notice] = []
+    notices_text: str = ""
     used: list[UsedMemory] = []
     used_rules: list[UsedRule] = []
     mode: str = ""
