@@ -158,10 +158,9 @@ class Bus:
             try:
                 await bus._open(name)
                 return bus
-            except nats.errors.AuthorizationError:
-                raise BusClosed(f"{credentials.url} refused the credentials of {credentials.principal}") from None
             except (OSError, nats.errors.Error, TimeoutError) as error:
-                if "authorization" in str(error).lower():
+                await bus._abandon()
+                if isinstance(error, nats.errors.AuthorizationError) or "authorization" in str(error).lower():
                     raise BusClosed(f"{credentials.url} refused the credentials of {credentials.principal}") from None
                 if asyncio.get_running_loop().time() >= deadline:
                     raise BusAway(f"no bus at {credentials.url}: {error or type(error).__name__}") from None
@@ -198,6 +197,14 @@ class Bus:
         self._connected.set()
         self.last_answer = time.monotonic()
         self._watchdog = asyncio.create_task(self._watch(), name="bus watchdog")
+
+    async def _abandon(self) -> None:
+        """Let go of a connection that did not come about; the library leaves its socket open."""
+        transport = self._nc._transport
+        if transport is not None:
+            transport.close()  # type: ignore[no-untyped-call]
+            with contextlib.suppress(Exception):
+                await transport.wait_closed()  # type: ignore[no-untyped-call]
 
     # What the bus is like now
 

@@ -34,6 +34,8 @@ QUEUE = "memory"
 """Queue group of the workers."""
 CONSOLIDATE_QUEUE = "memory-consolidate"
 """Queue group of the consolidate workers."""
+DISCOVERY = "$SRV.INFO.memory"
+"""Where workers ask each other which store they serve."""
 USER_INFO = "$SYS.REQ.USER.INFO"
 """Where a user asks the server for its own permissions."""
 
@@ -103,7 +105,7 @@ def permissions(layout: Layout, user: User) -> Permissions:
     if user.role == "worker":
         return worker_permissions(layout, user.inbox_prefix)
     if user.role == "admin":
-        return Permissions(publish=[f"{JS_API}.>"], subscribe=[f"{user.inbox_prefix}.>"])
+        return Permissions(publish=[f"{JS_API}.>", "$SRV.>"], subscribe=[f"{user.inbox_prefix}.>"])
     if user.tenant is None:
         raise ValueError(f"a user of the role {user.role} belongs to a tenant")
     return _tenant_permissions(layout, user, user.tenant)
@@ -117,11 +119,11 @@ def worker_permissions(layout: Layout, inbox_prefix: str) -> Permissions:
         own_streams += [event_stream(tenant), private_stream(tenant)]
     publish = [
         # Across accounts replies go to `_R_`; inside one account to the callers' inboxes.
-        "_R_.>" if layout.kind == "accounts" else "_INBOX.>",
+        *(["_R_.>", "_INBOX.memory.>"] if layout.kind == "accounts" else ["_INBOX.>"]),
         f"{layout.prefix}.event.>",
         f"{layout.prefix}.private-event.>",
         USER_INFO,
-        "$SRV.INFO",
+        DISCOVERY,
         f"{JS_API}.CONSUMER.MSG.NEXT.{TURN_STREAM}.{TURN_CONSUMER}",
         f"{JS_API}.CONSUMER.INFO.{TURN_STREAM}.{TURN_CONSUMER}",
         *_acks(TURN_STREAM, TURN_CONSUMER),

@@ -9,10 +9,9 @@ from typing import Any
 import msgspec
 
 from memory_contracts.connection import Bus, BusError, Message
-from memory_worker.bus.accounts import QUEUE
+from memory_worker.bus.accounts import DISCOVERY, QUEUE
 
 SERVICE_NAME = "memory"
-DISCOVERY = f"$SRV.INFO.{SERVICE_NAME}"
 LOOK_AROUND_S = 0.25
 """Seconds given to workers already there to say which store they serve."""
 

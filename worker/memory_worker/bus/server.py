@@ -242,6 +242,7 @@ async def _answers(port: int) -> bool:
                 return (await reader.read(4)) == b"INFO"
             finally:
                 writer.close()
+                await writer.wait_closed()
     except (OSError, TimeoutError):
         return False
 
