@@ -6,6 +6,7 @@ from datetime import datetime
 
 import numpy as np
 import numpy.typing as npt
+import regex
 
 from memory_contracts.records import Memory
 from memory_worker.recall import dates
@@ -15,8 +16,10 @@ from memory_worker.recall.postings import Ints, Postings, impact
 from memory_worker.recall.query import RecallQuery
 from memory_worker.recall.surfaces import Surfaces
 
-TAG, ENTITY, ABOUT, SESSION = "\x01t", "\x01e", "\x01a", "\x01s"
-"""Marks of the filter terms of a row; a row's entity names, tags and handles are looked up as postings."""
+TAG, ENTITY, ABOUT, SESSION, TALK, SUBJECT = "\x01t", "\x01e", "\x01a", "\x01s", "\x01k", "\x01u"
+"""Marks of the filter terms of a row: its entity names, tags, handles, session and talk are looked up as postings."""
+SPEAKER_LABEL = regex.compile(r"^\s*[\p{L}][\p{L}\p{M}.'-]*(?: [\p{Lu}][\p{L}\p{M}.'-]*)?: (?=\S)")
+"""A speaker's label before a quoted line (“Ana: …”): who said it belongs to the words, not to the meaning."""
 DATE_IMPACT = impact(1, 15)
 """Impact of a date, tag, entity or handle term: such terms do not count for the length of the text."""
 _ROW_SETS_MAX = 20_000
@@ -35,6 +38,21 @@ def digest(*parts: str) -> int:
     """64-bit hash of texts, never 0."""
     raw = hashlib.blake2b("\x1f".join(parts).encode(), digest_size=8).digest()
     return int.from_bytes(raw, "little") or 1
+
+
+def talk_term(talk: int) -> str:
+    """The posting term of a talk's number."""
+    return f"{TALK}{talk:x}"
+
+
+def subject_term(subject: int) -> str:
+    """The posting term of a subject's number."""
+    return f"{SUBJECT}{subject:x}"
+
+
+def spoken(text: str) -> str:
+    """What a vector is made of: the text without its speaker's label."""
+    return str(SPEAKER_LABEL.sub("", text, count=1))
 
 
 def seconds(at: datetime | None, default: float) -> float:
@@ -96,7 +114,8 @@ class BankIndex:
         c["alive"][row] = True
         c["content"][row] = content
         c["text"][row] = text_hash
-        c["talk"][row] = digest(session or when) & 0xFFFFFFFF if session or when else 0
+        # What was said in one session, or about one day, was said in one talk.
+        c["talk"][row] = digest(session or when[:10]) & 0xFFFFFFFF if session or when else 0
         self.rows[key] = row
         self.present += 1
         self.unembedded += 1
@@ -107,7 +126,7 @@ class BankIndex:
             c["embedded"][row] = True
             self.unembedded -= 1
         elif embed is not None:
-            self.set_vector(row, embed(memory.text))
+            self.set_vector(row, embed(spoken(memory.text)))
         return not c["embedded"][row]
 
     def _describe(self, row: int, memory: Memory) -> None:
@@ -142,9 +161,12 @@ class BankIndex:
             extra += [ENTITY + folded_label(label), *(t for g in groups_of(label, "english") for t in g.terms)]
         if memory.subject:
             extra += [t for g in groups_of(memory.subject, "english") for t in g.terms]
+            extra.append(subject_term(int(self.columns["subject"][row])))
         extra += [ABOUT + folded_label(label) for label in memory.about]
         if session:
             extra.append(SESSION + session)
+        if self.columns["talk"][row]:
+            extra.append(talk_term(int(self.columns["talk"][row])))
         extra += dates.terms_of_memory(memory.text, memory.occurred_at, memory.created_at)
         for term in extra:
             impacts.setdefault(term, DATE_IMPACT)
@@ -232,6 +254,11 @@ class BankIndex:
             label_mask[few] = True
             few = None
         return few, lambda rows: self._passes(rows, query, label_mask, now)
+
+    def rows_of_subject(self, subject: int) -> Rows:
+        """The live rows of a subject."""
+        rows = self.postings.get(subject_term(subject)).rows.astype(np.int64)
+        return rows[self.columns["alive"][rows] & ~self.columns["superseded"][rows]]
 
     def _rows_with(self, terms: Iterable[str]) -> Rows:
         lists = [self.postings.get(term).rows for term in set(terms)]

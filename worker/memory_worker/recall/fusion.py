@@ -11,6 +11,19 @@ from memory_worker.recall.settings import RecallSettings
 
 Floats = npt.NDArray[np.float32]
 
+COSINE_ZERO = 0.15
+"""Cosine of texts that have nothing to do with each other, in the shipped table and in its teacher alike."""
+COSINE_FULL = 0.5
+"""Least cosine that the best row is measured against: below it a best row is no good one."""
+BESIDE = 0.15
+"""Share of a row's ranking score that the rows said just before and after it get."""
+DATED = 0.15
+"""What a row gets for having happened in the time that the query names."""
+ABOUT = 0.1
+"""What a row gets for a handle of what is being looked at."""
+TIER_STEP, CONFIDENCE_STEP, CORROBORATION_STEP = 0.004, 0.004, 0.001
+"""Per step of tier (3), confidence (3) and corroboration (up to 4): they decide near-ties only."""
+
 
 class Ranked(NamedTuple):
     """One row in the final order, with the parts of its score."""
@@ -24,57 +37,123 @@ class Ranked(NamedTuple):
 
 
 class Ranking(NamedTuple):
-    """The final order, and how many candidates were not relevant."""
+    """The final order; how many candidates were not relevant, and how many only repeated a better one."""
 
     rows: list[Ranked]
     below_floor: int
+    repeats: int
+
+
+class _Scored(NamedTuple):
+    lexical: Floats
+    semantic: Floats
+    beside: Floats
+    order: Floats
+    relevance: Floats
 
 
 def rank(found: Sequence[Found], limit: int, settings: RecallSettings, *, vectors: bool) -> Ranking:
-    """The best `limit` rows over all banks, nearest bank first among equals."""
-    best_lexical = max((float(f.lexical.max()) for f in found if len(f.rows)), default=0.0)
-    scored: list[tuple[float, int, int, Floats]] = []
-    entries: list[tuple[Ranked, int, int, int]] = []
+    """The best `limit` rows over all banks (nearest first in `found`)."""
+    top_lexical = max((float(f.lexical.max(initial=0)) for f in found), default=0.0) or 1.0
+    top_cosine = max((float(f.cosine.max(initial=0)) for f in found), default=0.0)
+    scored = [_scores(f, top_lexical, max(top_cosine, COSINE_FULL), settings, vectors=vectors) for f in found]
+    best = max((float(s.order.max(initial=0)) for s in scored), default=0.0)
+    best_relevance = max((float(s.relevance.max(initial=0)) for s in scored), default=0.0)
+    entries: list[tuple[float, float, int, bytes, int, int]] = []
     below = 0
-    for depth, f in enumerate(found):
-        if not len(f.rows):
-            continue
-        lexical = f.lexical / np.float32(best_lexical or 1.0)
-        span = float(f.cosine.max() - f.cosine.min())
-        semantic = (f.cosine - f.cosine.min()) / np.float32(span or 1.0) if vectors else np.zeros_like(lexical)
-        order_score = 0.5 * lexical + 0.5 * semantic if vectors else lexical
-        order_score = order_score + 0.1 * f.dated + 0.05 * f.about
-        relevance = np.maximum(f.coverage, (f.cosine - 0.2) / 0.6)
-        kept = relevance >= settings.floor
-        below += int((~kept).sum())
+    for depth, (f, s) in enumerate(zip(found, scored, strict=True)):
+        kept = (s.relevance >= settings.floor) & (s.order >= settings.keep_share * best)
+        below += len(kept) - int(kept.sum())
         c = f.bank.columns
         for i in np.flatnonzero(kept).tolist():
             row = int(f.rows[i])
-            tie = 0.01 * float(c["tier"][row]) + 0.005 * float(c["confidence"][row])
-            score = float(order_score[i]) + tie
-            entries.append(
-                (
-                    Ranked(
-                        bank=f.bank.name,
-                        row=row,
-                        id=bytes(c["id"][row]).decode(),
-                        score=score,
-                        arms={"lexical": float(lexical[i]), "semantic": float(semantic[i])},
-                        parts={
-                            "bm25": float(f.lexical[i]),
-                            "coverage": float(f.coverage[i]),
-                            "cosine": float(f.cosine[i]),
-                            "dated": float(f.dated[i]),
-                            "about": float(f.about[i]),
-                        },
-                    ),
-                    depth,
-                    int(c["subject"][row]),
-                    int(c["family"][row]),
-                )
+            near_tie = (
+                TIER_STEP * float(c["tier"][row])
+                + CONFIDENCE_STEP * float(c["confidence"][row])
+                + CORROBORATION_STEP * min(4.0, float(c["corroboration"][row]))
             )
-    del scored
-    entries.sort(key=lambda e: (-round(e[0].score, 6), e[1], e[0].id))
-    top = max((e[0].score for e in entries), default=1.0)
-    chosen = [e[0]._replace(score=min(1.0, max(0.0, e[0].score / max(1.0, top)))) for e in entries[:limit]]
-    return Ranking(chosen, below)
+            order = round(float(s.order[i]) + near_tie, 5)
+            entries.append((-order, -float(c["updated"][row]), depth, bytes(c["id"][row]), i, row))
+    entries.sort()
+    rows: list[Ranked] = []
+    repeats: list[Ranked] = []
+    subjects = _best_of_subjects(found, entries)
+    families: set[int] = set()
+    dropped = 0
+    for order, _, depth, memory_id, i, row in entries:
+        f, s = found[depth], scored[depth]
+        c = f.bank.columns
+        subject = int(c["subject"][row])
+        if subject and subjects[(depth, subject)] != row and not bool(c["superseded"][row]):
+            dropped += 1
+            continue
+        family = int(c["family"][row])
+        score = best_relevance * min(1.0, -order / best) if best else 0.0
+        entry = Ranked(
+            bank=f.bank.name,
+            row=row,
+            id=memory_id.decode(),
+            score=round(min(1.0, score), 4),
+            arms={"lexical": round(float(s.lexical[i]), 4), "semantic": round(float(s.semantic[i]), 4)},
+            parts={
+                "bm25": float(f.lexical[i]),
+                "coverage": float(f.coverage[i]),
+                "cosine": float(f.cosine[i]),
+                "beside": float(s.beside[i]),
+                "dated": float(f.dated[i]),
+                "about": float(f.about[i]),
+                "relevance": float(s.relevance[i]),
+            },
+        )
+        if family in families:
+            repeats.append(entry)
+        else:
+            families.add(family)
+            rows.append(entry)
+        if len(rows) >= limit:
+            break
+    rows = rows[:limit]
+    rows += repeats[: limit - len(rows)]
+    return Ranking(rows, below, dropped)
+
+
+def _scores(f: Found, top_lexical: float, top_cosine: float, settings: RecallSettings, *, vectors: bool) -> _Scored:
+    lexical = f.lexical / np.float32(top_lexical)
+    semantic = np.clip((f.cosine - COSINE_ZERO) / (top_cosine - COSINE_ZERO), 0, 1)
+    weight = settings.lexical_weight if vectors else 1.0
+    if "lexical" not in settings.arms:
+        weight = 0.0
+    base = np.float32(weight) * lexical + np.float32(1 - weight) * semantic
+    beside = np.zeros_like(base)
+    if len(f.pairs):
+        earlier, later = f.pairs[:, 0], f.pairs[:, 1]
+        np.maximum.at(beside, earlier, base[later])
+        np.maximum.at(beside, later, base[earlier])
+    order = base + np.float32(BESIDE) * beside + np.float32(DATED) * f.dated + np.float32(ABOUT) * f.about
+    relevance = _relevance(f.coverage if weight else np.zeros_like(f.coverage), f.cosine)
+    return _Scored(lexical, semantic, beside, order, relevance)
+
+
+def _relevance(coverage: Floats, cosine: Floats) -> Floats:
+    """How sure it is, whatever the bank holds, that a row answers: from its share of the query and its cosine."""
+    words = np.clip((coverage - 0.1) / 0.6, 0, 1)
+    meaning = np.clip((cosine - 0.2) / 0.5, 0, 1)
+    relevance: Floats = (1 - (1 - words) * (1 - meaning)).astype(np.float32)
+    return relevance
+
+
+def _best_of_subjects(
+    found: Sequence[Found], entries: Sequence[tuple[float, float, int, bytes, int, int]]
+) -> dict[tuple[int, int], int]:
+    """The row that speaks for each subject of a bank: stated first, then the newest."""
+    best: dict[tuple[int, int], tuple[int, float, bytes, int]] = {}
+    for depth, f in enumerate(found):
+        c = f.bank.columns
+        wanted = {int(c["subject"][e[5]]) for e in entries if e[2] == depth and c["subject"][e[5]]}
+        for subject in wanted:
+            rows = f.bank.rows_of_subject(subject)
+            for row in rows.tolist():
+                key = (int(c["tier"][row]), float(c["updated"][row]), bytes(c["id"][row]), row)
+                if (depth, subject) not in best or key > best[(depth, subject)]:
+                    best[(depth, subject)] = key
+    return {subject: key[3] for subject, key in best.items()}

@@ -8,18 +8,23 @@ import numpy.typing as npt
 
 from memory_contracts.records import Memory
 from memory_worker.recall import plan as plans
-from memory_worker.recall.analysis import forget_cache
+from memory_worker.recall.analysis import forget_cache, groups_of
 from memory_worker.recall.bank import BankIndex, digest
 from memory_worker.recall.embedder import Embedder, InlineEmbedder
 from memory_worker.recall.entities import EntityTable
 from memory_worker.recall.feed import BankGone, EntityPut, IndexChange, MemoryGone, MemoryPut
 from memory_worker.recall.fusion import rank
+from memory_worker.recall.languages import ENGLISH
 from memory_worker.recall.query import Arm, Hit, RecallQuery, SearchResult
 from memory_worker.recall.search import Found, search
 from memory_worker.recall.settings import RecallSettings
 
 Floats = npt.NDArray[np.float32]
 
+NAME_SHARE = 0.05
+"""Share of a bank's rows above which a capitalised word of a query is a name that is everywhere in it."""
+NAME_PRIOR = 200
+"""Rows added to a bank when that share is taken, so that a small bank is not mistaken for one about a single name."""
 FOUND_STATES = ("live", "superseded")
 """States of memories that the index holds."""
 
@@ -124,6 +129,23 @@ class TenantIndex:
         self.entities = EntityTable()
         forget_cache()
 
+    def meaning_of(self, scope: Sequence[str], text: str) -> str:
+        """What the vector of a query is made of: the query without the names that are all over the banks.
+
+        A name says whose memories are asked for, not what about: the words find it, in a vector it drowns the rest.
+        """
+        read = plans.clipped(text, self.settings.query_chars)
+        banks = [self.banks[name] for name in dict.fromkeys(scope) if name in self.banks]
+        kept = [w for w in read.split() if not (w[:1].isupper() and self._is_everywhere(banks, w))]
+        return " ".join(kept) if any(len(w) > 3 for w in kept) else read
+
+    def _is_everywhere(self, banks: Sequence[BankIndex], word: str) -> bool:
+        groups = groups_of(word, ENGLISH)
+        return bool(groups) and all(
+            any(max(b.postings.size(t) for t in g.terms) > NAME_SHARE * (b.present + NAME_PRIOR) for b in banks)
+            for g in groups
+        )
+
     def query_vector(self, text: str) -> Floats | None:
         """The vector of a query by an inline embedder; none when nothing of it is known."""
         if not isinstance(self.embedder, InlineEmbedder):
@@ -138,8 +160,8 @@ class TenantIndex:
         background embedder made it."""
         started = time.perf_counter()
         plan = plans.make(query.text, now, self.entities, self.settings)
-        if vector is None:
-            vector = self.query_vector(plan.text)
+        if vector is None and "semantic" in self.settings.arms:
+            vector = self.query_vector(self.meaning_of(scope, query.text))
         embed_ms = (time.perf_counter() - started) * 1e3
         names = self.entities.resolve(query.entity) if query.entity is not None else frozenset[str]()
         banks = [self.banks[name] for name in dict.fromkeys(scope) if name in self.banks]
@@ -159,18 +181,25 @@ class TenantIndex:
     def _arms(self, found: list[Found], banks: list[BankIndex], vector: Floats | None, embed_ms: float) -> list[Arm]:
         lexical = sum(f.lexical_candidates for f in found)
         semantic = sum(f.semantic_candidates for f in found)
+        context = sum(f.context_candidates for f in found)
         embedded = self.embedded(banks)
         return [
             Arm(
                 name="lexical",
-                state="cut" if any("postings" in f.cut for f in found) else "ok" if lexical else "empty",
+                state="off"
+                if "lexical" not in self.settings.arms
+                else "cut"
+                if any("postings" in f.cut for f in found)
+                else "ok"
+                if lexical
+                else "empty",
                 candidates=lexical,
                 ms=round(sum(f.lexical_ms for f in found), 3),
             ),
             Arm(
                 name="semantic",
                 state="off"
-                if self.embedder is None
+                if self.embedder is None or "semantic" not in self.settings.arms
                 else "down"
                 if vector is None and not isinstance(self.embedder, InlineEmbedder)
                 else "cut"
@@ -182,6 +211,12 @@ class TenantIndex:
                 ms=round(embed_ms + sum(f.semantic_ms for f in found), 3),
                 model=self.model_id,
                 embedded=round(embedded, 4),
+            ),
+            Arm(
+                name="context",
+                state="off" if "context" not in self.settings.arms else "ok" if context else "empty",
+                candidates=context,
+                ms=round(sum(f.context_ms for f in found), 3),
             ),
         ]
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from memory_worker.recall import background
+from memory_worker.recall import background, talk
 from memory_worker.recall.bank import ABOUT, BankIndex, Mask, Rows, folded_label
 from memory_worker.recall.plan import Plan, QueryGroup, Span
 from memory_worker.recall.postings import IMPACTS, PostingList, find
@@ -34,10 +34,9 @@ class Looked(NamedTuple):
 class Found(NamedTuple):
     """One bank's candidates with the parts of their scores; all arrays have one entry per candidate.
 
-    `lexical` = BM25 points, `coverage` = share in [0, 1] of the query's weight at large that the row holds, `cosine`
-    to the query
-    (0 without vectors), `dated` / `about` = 1 where a date span or handle fits, `identifiers` = share of the query's
-    identifiers held.
+    `lexical` = BM25 points, `coverage` = share in [0, 1] of the query's weight at large that the row holds, `cosine` to
+    the query (0 without vectors), `dated` / `about` = 1 where a date span or handle fits. `pairs` holds the positions of
+    candidates that follow each other in one talk.
     """
 
     bank: BankIndex
@@ -47,11 +46,13 @@ class Found(NamedTuple):
     cosine: Floats
     dated: Floats
     about: Floats
-    ideal: float
+    pairs: npt.NDArray[np.int64]
     lexical_candidates: int
     semantic_candidates: int
+    context_candidates: int
     lexical_ms: float
     semantic_ms: float
+    context_ms: float
     cut: tuple[str, ...]
 
 
@@ -121,6 +122,8 @@ def search(
         lexical_rows = few[passes(few)]
         matched = sum(bool(len(g.rows)) for g in looked)
         lexical_count = len(lexical_rows) if matched else 0
+    elif "lexical" not in settings.arms:
+        lexical_rows, lexical_count = np.empty(0, np.int64), 0
     else:
         lexical_rows = _lexical_candidates(bank, looked, few, passes, settings, cut)
         lexical_count = len(lexical_rows)
@@ -129,30 +132,50 @@ def search(
     if vector is not None and bank.present > bank.unembedded:
         semantic_rows = _semantic_candidates(bank, vector, few, passes, settings, cut)
     rows = np.union1d(lexical_rows, semantic_rows)
-    cosine = np.zeros(len(rows), np.float32)
-    if vector is not None and len(rows):
-        cosine = bank.columns["vector"][rows].astype(np.float32) @ vector / 127
+    cosine = _cosines(bank, rows, vector)
     semantic_done = time.perf_counter()
     lexical, coverage = _lexical_parts(looked, rows)
-    handles = {folded_label(h) for h in query.boost_about}
+    pairs = np.empty((0, 2), np.int64)
+    if settings.talk_rows and "context" in settings.arms:
+        rough = lexical / (lexical.max(initial=0) or 1) + cosine
+        leading = rows[np.argsort(-rough, kind="stable")[: settings.talk_rows]]
+        follow = talk.neighbours(bank, leading)
+        added = np.setdiff1d(follow.ravel(), rows)
+        added = added[passes(added)]
+        if len(added):
+            rows = np.union1d(rows, added)
+            cosine = _cosines(bank, rows, vector)
+            lexical, coverage = _lexical_parts(looked, rows)
+        pairs = talk.positions(rows, follow)
+    dated = _dated(bank, rows, plan.spans) if "context" in settings.arms else np.zeros(len(rows), np.float32)
     about = np.zeros(len(rows), np.float32)
-    for handle in handles:
+    for handle in {folded_label(h) for h in query.boost_about}:
         about[find(bank.postings.get(ABOUT + handle).rows, rows.astype(np.uint32)) >= 0] = 1
+    context_done = time.perf_counter()
     return Found(
         bank=bank,
         rows=rows,
         lexical=lexical,
         coverage=coverage,
         cosine=cosine,
-        dated=_dated(bank, rows, plan.spans),
+        dated=dated,
         about=about,
-        ideal=float(sum(g.weight for g in looked)),
+        pairs=pairs,
         lexical_candidates=lexical_count,
         semantic_candidates=len(semantic_rows),
+        context_candidates=int(np.count_nonzero(dated + about)) + len(pairs),
         lexical_ms=(lexical_done - started) * 1e3,
         semantic_ms=(semantic_done - lexical_done) * 1e3,
+        context_ms=(context_done - semantic_done) * 1e3,
         cut=tuple(cut),
     )
+
+
+def _cosines(bank: BankIndex, rows: Rows, vector: Floats | None) -> Floats:
+    if vector is None or not len(rows):
+        return np.zeros(len(rows), np.float32)
+    cosines: Floats = bank.columns["vector"][rows].astype(np.float32) @ vector / np.float32(127)
+    return cosines
 
 
 def _lexical_candidates(
@@ -164,7 +187,7 @@ def _lexical_candidates(
     cut: list[str],
 ) -> Rows:
     """The best rows by BM25 over the telling words; reads at most `settings.postings` postings."""
-    points = np.zeros(bank.columns.size, np.float32)
+    points: Floats = np.zeros(bank.columns.size, np.float32)
     budget = settings.postings
     for group in sorted((g for g in looked if len(g.rows)), key=lambda g: -g.weight):
         if len(group.rows) > budget:

@@ -20,8 +20,16 @@ class RecallSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Most rows per bank whose 1-bit vectors are compared to find paraphrases: the newest."""
     scan_candidates: int = 100
     """Most rows per bank that the 1-bit scan hands on to scoring."""
+    arms: tuple[str, ...] = ("lexical", "semantic", "context")
+    """Arms that run; `context` is dates, handles and what was said beside."""
+    talk_rows: int = 32
+    """Leading rows per bank of which the rows said just before and after are looked at; 0 = none."""
+    lexical_weight: float = 0.45
+    """Weight of the words against the vectors, in [0, 1]."""
     floor: float = 0.30
-    """Score in [0, 1] under which a memory is not relevant."""
+    """Relevance in [0, 1] under which a memory is not returned, whatever else the bank holds."""
+    keep_share: float = 0.45
+    """Share of the best row's ranking score under which a row is not returned: beside a clear answer it is noise."""
     change_batch: int = 1_000
     """Journal changes applied per step."""
     catch_up_ms: int = 2_000
