@@ -99,6 +99,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     function_concurrency: Annotated[
         int, _about("Requests of one function at work at once; more are refused `unavailable`.", "requests", ge=1)
     ] = 256
+    require_own_inbox: Annotated[
+        bool,
+        _about(
+            "Whether a request's reply must lie under the caller's own inbox; set it where one account holds the "
+            "worker and its callers."
+        ),
+    ] = False
     turn_fetch: Annotated[int, _about("Turns pulled from the bus at once.", "turns", ge=Positive, le=1_000)] = 256
     event_retention_days: Annotated[
         int, _about("Age at which triggers are securely deleted from the event streams.", "days", ge=1, le=3_650)
@@ -274,16 +281,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     # Health
 
     ready_bus_age_s: Annotated[
-        float, _about("Age of the last answer from the bus beyond which the worker is not ready.", "s", ge=1)
+        float,
+        _about("Age of the last answer from the bus beyond which the worker is not ready.", "s", ge=1, reload=True),
     ] = 15.0
     ready_lag_rows: Annotated[
-        int, _about("Journal rows a reader may lag before the worker is not ready.", "rows", ge=Positive)
+        int, _about("Journal rows a reader may lag before the worker is not ready.", "rows", ge=Positive, reload=True)
     ] = 50_000
     ready_lag_s: Annotated[
-        float, _about("Age of the oldest unpublished change beyond which the doctor warns.", "s", ge=1)
+        float, _about("Age of the oldest unpublished change beyond which the doctor warns.", "s", ge=1, reload=True)
     ] = 60.0
-    disk_free_min_mb: Annotated[int, _about("Free disk space below which the worker is not ready.", "MiB", ge=0)] = 64
-    disk_free_warn_mb: Annotated[int, _about("Free disk space below which the doctor warns.", "MiB", ge=0)] = 512
+    disk_free_min_mb: Annotated[
+        int, _about("Free disk space below which the worker is not ready.", "MiB", ge=0, reload=True)
+    ] = 64
+    disk_free_warn_mb: Annotated[
+        int, _about("Free disk space below which the doctor warns.", "MiB", ge=0, reload=True)
+    ] = 512
     shutdown_s: Annotated[
         float, _about("Time an orderly stop may take before the process leaves anyway.", "s", ge=1, le=600)
     ] = 20.0

@@ -222,9 +222,8 @@ def _checked(root: Path, found: dict[str, Entry]) -> Manifest:
     extra = set(found) - set(listed) - {MANIFEST}
     wrong = [path for path, entry in listed.items() if path not in found or found[path].sha256 != entry.sha256]
     if extra or wrong:
-        raise BackupError(
-            f"{len(wrong)} files differ from the manifest, {len(extra)} are not in it: {_some(wrong, extra)}"
-        )
+        some = ", ".join([*wrong, *sorted(extra)][:3])
+        raise BackupError(f"{len(wrong)} files differ from the manifest, {len(extra)} are not in it: {some}")
     for tenant in manifest.tenants:
         problems = check_copy(root / tenant / DATABASE)
         if problems:
