@@ -2,8 +2,8 @@
 
 Two texts with Jaccard similarity s of their character trigrams share a band of r values out of b with probability
 1 - (1 - s^r)^b (Leskovec, Rajaraman, Ullman: Mining of Massive Datasets, 3.4). With b = 42 and r = 3 that is .997 at
-s = .5, .94 at .4 and .68 at .3, since short texts lose a third of their trigrams to one word. Pairs are never all compared: a band that many texts share gives each of them only its
-nearest neighbours in the order of the rows.
+s = .5, .94 at .4 and .68 at .3, since short texts lose a third of their trigrams to one word. Pairs are never all
+compared: a band that many texts share gives each of them only its nearest neighbours in the order of the rows.
 """
 
 from collections.abc import Sequence
