@@ -6,12 +6,14 @@ from memory_worker.gate.directory import BankDirectory
 from memory_worker.gate.saving import Vault
 from memory_worker.gate.service import Gate
 from memory_worker.gate.turns import TurnCommit, TurnItem, TurnResult
+from memory_worker.gate.vault import KeyedVault
 
 __all__ = [
     "Act",
     "BankDirectory",
     "Gate",
     "GateSettings",
+    "KeyedVault",
     "TurnCommit",
     "TurnItem",
     "TurnResult",

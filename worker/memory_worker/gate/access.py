@@ -43,7 +43,7 @@ def open_bank(act: Act, name: str | None, *, write: bool) -> BankRow:
         row = make_agent_bank(act, act.caller.principal)
     if row is None or not (act.automatic or may_read(act.caller, row.bank)):
         raise no_bank(wanted)
-    if write and not (act.automatic or may_write(act.caller, row.bank)):
+    if write and not (act.automatic or act.approved or may_write(act.caller, row.bank)):
         raise forbidden(f"bank {wanted} can be read by you, not written", "bank")
     return row
 
@@ -78,6 +78,6 @@ def bank_of(act: Act, row: MemoryRow, *, write: bool) -> Bank:
     bank = banks.by_number(act.tx, row.bank).bank
     if not may_read(act.caller, bank):
         raise no_memory(row.memory.id)
-    if write and not may_write(act.caller, bank):
+    if write and not (act.approved or may_write(act.caller, bank)):
         raise forbidden(f"bank {bank.name} can be read by you, not written", "id")
     return bank

@@ -37,6 +37,10 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
     settings: GateSettings
     approved: bool = False
     """A person approved exactly this change: the gate does not hold it back again."""
+    author: Caller | None = None
+    """Who wrote what is approved; None when the caller writes it. Tier and source follow the author."""
+    shown: frozenset[str] = frozenset()
+    """The memories that the person who approved was shown: no other one that a person stated or pinned gives way."""
     automatic: bool = False
     """Extraction acts, not a caller: what it finds is added or left, never put over something."""
 
@@ -44,6 +48,11 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
     def now(self) -> datetime:
         """The time of the change."""
         return to_datetime(self.tx.now)
+
+    @property
+    def writer(self) -> Caller:
+        """Who wrote the text: the author of an approved change, else the caller."""
+        return self.author or self.caller
 
     @property
     def actor(self) -> Actor:

@@ -15,7 +15,7 @@ from memory_contracts.functions.banks import (
 )
 from memory_contracts.names import AGENT_BANK_PREFIX, DEFAULT_BANK
 from memory_contracts.records import Bank
-from memory_worker.gate.access import insert_bank, may_read, no_bank
+from memory_worker.gate.access import insert_bank, make_agent_bank, may_read, no_bank
 from memory_worker.gate.act import Act
 from memory_worker.gate.cleaning import clean_text
 from memory_worker.store import banks, new_id
@@ -99,19 +99,22 @@ def ensure_main(act: Act) -> None:
         insert_bank(act, Bank(name=DEFAULT_BANK, created_at=act.now, updated_at=act.now))
 
 
-def ensure(act: Act, name: str) -> tuple[BankRow, bool]:
-    """Give the shared bank of a valid name, making it where it is new; also whether it was made.
+def ensure(act: Act, name: str, owner: str | None = None) -> tuple[BankRow, bool]:
+    """Give the bank of a valid name, making it where it is new; also whether it was made.
 
-    Raises `not_found` for a private bank, which metadata alone does not open.
+    Raises `not_found` for a private bank of another owner, which metadata alone does not open.
     """
     row = banks.find(act.tx, name)
     if row is not None:
-        if row.bank.owner is not None:
+        if row.bank.owner != owner:
             raise no_bank(name)
         return row, False
     if name.startswith(AGENT_BANK_PREFIX):
-        raise no_bank(name)
-    return insert_bank(act, Bank(name=name, created_at=act.now, updated_at=act.now)), True
+        principal = name.removeprefix(AGENT_BANK_PREFIX)
+        if owner != f"agent.{principal}":
+            raise no_bank(name)
+        return make_agent_bank(act, principal), True
+    return insert_bank(act, Bank(name=name, created_at=act.now, updated_at=act.now, owner=owner)), True
 
 
 def _managed(act: Act, name: str) -> BankRow:

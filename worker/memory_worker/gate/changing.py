@@ -65,13 +65,11 @@ def update(act: Act, request: UpdateRequest) -> MemoryReply:
 
 
 def _authored(act: Act, old: Memory) -> dict[str, Any]:
-    """Tier and source of a text that is rewritten now; an approved text keeps the tier of the one who wrote it."""
-    if act.approved:
-        return {"tier": "inferred"}
+    """Tier and source of a text that is rewritten now: those of its writer, also where a person approves it."""
     source = msgspec.structs.replace(
         old.source,
-        route=act.origin.route,
-        principal=act.origin.principal,
+        route=act.writer.route,
+        principal=act.writer.principal,
         session_id=act.origin.session,
         turn_id=None,
         message_ids=(),
@@ -80,7 +78,7 @@ def _authored(act: Act, old: Memory) -> dict[str, Any]:
         pattern=None,
         model=None,
     )
-    return {"tier": act.caller.tier, "source": source}
+    return {"tier": act.writer.tier, "source": source}
 
 
 def _cleaned(act: Act, row: MemoryRow, bank: Bank, request: UpdateRequest) -> dict[str, Any]:
@@ -158,6 +156,8 @@ def supersede(act: Act, request: SupersedeRequest) -> SupersedeReply:
     _check_live(by.memory, field="by")
     _check_live(row.memory)
     if act.origin.route != "human":
+        if bank.review == "all":
+            raise forbidden("the bank holds every change back for a person", "id", "use suggest")
         if row.memory.pinned:
             raise FunctionError("pinned", "a pinned memory is retired by a person only", field="id", hint="use suggest")
         if row.memory.tier == "stated":

@@ -42,10 +42,11 @@ class BankDirectory:
         """The banks a caller sees, trash apart."""
         return [row for row in await self.rows() if row.bank.trash_id is None and may_read(caller, row.bank)]
 
-    async def owners(self, caller: Caller) -> tuple[str, ...]:
-        """Owners of the private banks a caller sees, trashed ones too."""
+    async def private(self, caller: Caller) -> tuple[str, ...]:
+        """The private rows of the journal that a caller sees, as `JournalFilter.private` names them."""
         rows = await self.rows()
-        return tuple({row.bank.owner for row in rows if row.bank.owner is not None and may_read(caller, row.bank)})
+        seen = {f"{row.bank.owner}/{row.bank.name}" for row in rows if row.bank.owner and may_read(caller, row.bank)}
+        return (*sorted(seen), f"{caller.name}/")
 
     async def readable(self, caller: Caller, name: str | None) -> BankRow:
         """The bank a request names, `main` when it names none. Raises `not_found` when it is not visible."""

@@ -34,9 +34,9 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
 
 def draft_of(act: Act, request: SaveRequest, tier: Tier, source: Source) -> Draft:
     """Clean a request. Raises `invalid_input` naming the field, and `forbidden` for what the route may not ask."""
-    if request.slot is not None and act.origin.route != "observer":
+    if request.slot is not None and act.writer.route != "observer":
         raise invalid("slot is for observers", "slot", "use subject: a new text for a subject replaces the old one")
-    if request.pinned and act.origin.route == "observer":
+    if request.pinned and act.writer.route == "observer":
         raise invalid("an observer cannot pin", "pinned", "leave pinned out")
     if request.expires_at is not None and request.expires_at <= act.now:
         raise invalid("expires_at lies in the past", "expires_at", "give a time to come, or leave it out")

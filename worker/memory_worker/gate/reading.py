@@ -149,7 +149,7 @@ class Reading:
             await self._known_bank(caller, request.bank)
         route, principal = _actor(request.actor)
         keep = journal.JournalFilter(
-            owners=await self._directory.owners(caller),
+            private=await self._directory.private(caller),
             bank=request.bank,
             target=request.target,
             cause=request.cause,

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from memory_contracts.records import Bank, Memory
-from memory_worker.gate import naming
+from memory_worker.gate import naming, proposals
 from memory_worker.gate.act import Act
 from memory_worker.gate.calendar import expires_at
 from memory_worker.gate.drafts import Draft
@@ -48,6 +48,7 @@ def create(act: Act, bank: BankRow, draft: Draft, *, text: str | None = None, re
     naming.record_claim(act, memory.id, draft.claim, owner)
     memories.reinforce(act.tx, memory.id, act.reinforcement)
     _append(act, "memory.created", bank.bank, memory, None, record)
+    proposals.drop_overtaken(act, bank, None, memory)
     return memory
 
 
@@ -86,6 +87,8 @@ def revise(
     if relabelled or revived:
         naming.record_claim(act, new.id, new.claim, bank.owner)
     _append(act, type, bank, new, encode(old), record)
+    if counts:
+        proposals.drop_overtaken(act, BankRow(row.bank, bank), old, new)
     return new
 
 

@@ -4,11 +4,13 @@ from typing import Any, Protocol
 
 import msgspec
 
+from memory_contracts.errors import FunctionError, forbidden
 from memory_contracts.functions.memories import SaveReply, SaveRequest
 from memory_contracts.records import Memory, Source
 from memory_worker.gate import proposals, revising
 from memory_worker.gate.access import open_bank
 from memory_worker.gate.act import Act
+from memory_worker.gate.changing import DELETED_BY_PERSON
 from memory_worker.gate.drafts import Draft, draft_of, request_of
 from memory_worker.store import entities, memories
 from memory_worker.store.banks import BankRow
@@ -31,8 +33,8 @@ class Vault(Protocol):
 def save(act: Act, request: SaveRequest, vault: Vault, source: Source | None = None) -> SaveReply:
     """Keep one statement: created, reinforced, replaced, or held back for a person."""
     bank = open_bank(act, request.bank, write=True)
-    route_source = Source(route=act.origin.route, principal=act.origin.principal)
-    return decide(act, bank, draft_of(act, request, act.caller.tier, source or route_source), vault)
+    by_route = Source(route=act.writer.route, principal=act.writer.principal)
+    return decide(act, bank, draft_of(act, request, act.writer.tier, source or by_route), vault)
 
 
 def decide(act: Act, bank: BankRow, draft: Draft, vault: Vault) -> SaveReply:
@@ -41,27 +43,48 @@ def decide(act: Act, bank: BankRow, draft: Draft, vault: Vault) -> SaveReply:
     if not by_person and vault.was_forgotten(act, draft.text, draft.entities):
         # The same answer as for any other held-back change would tell what was forgotten: nothing is said or kept.
         return SaveReply(outcome="awaiting_review")
-    if bank.bank.review == "all" and not by_person and not act.approved:
-        return _hold(act, bank, draft, "the bank holds every change back for a person", None)
-    if draft.protected or (draft.claim is not None and _is_protected(act, draft)):
-        return SaveReply(outcome="created", memory=vault.protect(act, bank, draft))
+    held_back = bank.bank.review == "all" and not by_person and not act.approved
+    if draft.protected or _is_protected(act, draft):
+        if not held_back:
+            return SaveReply(outcome="created", memory=vault.protect(act, bank, draft))
+        # A suggestion and its journal row would carry the value in plain text.
+        if act.automatic:
+            return SaveReply(outcome="awaiting_review")
+        raise forbidden(
+            "this bank holds changes back, and a protected value cannot wait in a suggestion",
+            "protected",
+            "a person saves it",
+        )
     mark = fingerprint(draft.text)
     slotted = None if draft.slot is None else memories.live_by_slot(act.tx, bank.n, draft.slot)
     known = memories.live_by_text(act.tx, bank.n, mark)
-    if known is not None and (slotted is None or slotted.memory.id == known.memory.id):
-        return _say_again(act, bank, known, draft)
+    if known is not None:
+        reply = _say_again(act, bank, known, draft)
+        if slotted is not None and slotted.memory.id != known.memory.id and _own(act, slotted.memory) and not held_back:
+            revising.supersede(act, slotted, bank.bank, known.memory.id, "another memory says it already")
+        return reply
+    worded = None if slotted is not None else memories.by_wording(act.tx, bank.n, mark)
+    if held_back:
+        if act.automatic and worded is not None and _is_settled(act, worded):
+            return SaveReply(outcome="reinforced", memory=worded.memory)
+        return _hold(act, bank, draft, "the bank holds every change back for a person", slotted)
     if slotted is not None:
         return _rewrite_slot(act, bank, slotted, draft)
-    worded = memories.by_wording(act.tx, bank.n, mark)
     if worded is not None:
         settled = _settle_old_wording(act, bank, worded, draft)
         if settled is not None:
             return settled
     against = _contradicted(act, bank, draft)
-    if not by_person and not act.approved:
-        firm = [row for row in against if row.memory.tier == "stated" or row.memory.pinned]
-        if firm:
-            return _hold(act, bank, draft, "it contradicts what a person stated or pinned", firm[0])
+    firm = [row for row in against if row.memory.tier == "stated" or row.memory.pinned]
+    if firm and not by_person and not act.approved:
+        return _hold(act, bank, draft, "it contradicts what a person stated or pinned", firm[0])
+    unseen = [row.memory.id for row in firm if row.memory.id not in act.shown] if act.approved else []
+    if unseen:
+        raise FunctionError(
+            "conflict",
+            f"memory {unseen[0]}, stated or pinned since, says something else",
+            hint="reject this suggestion; a person saves the new statement",
+        )
     memory = revising.create(act, bank, draft)
     retired = [row for row in against if _gives_way(act, row, draft)]
     for row in retired:
@@ -92,7 +115,7 @@ def _say_again(act: Act, bank: BankRow, known: MemoryRow, draft: Draft) -> SaveR
             said = revising.revise(act, row, bank.bank, "memory.updated", **changed)
         return SaveReply(outcome="reinforced", memory=said)
     said = revising.reinforce(act, known, bank.bank)
-    if draft.pinned and not said.pinned and _own(act, said):
+    if draft.pinned and not said.pinned and _own(act, said) and bank.bank.review != "all":
         row = MemoryRow(known.bank, said, known.expires_set)
         said = revising.revise(act, row, bank.bank, "memory.pinned", pinned=True, expires_at=None)
     return SaveReply(outcome="reinforced", memory=said)
@@ -119,7 +142,8 @@ def _rewrite_slot(act: Act, bank: BankRow, row: MemoryRow, draft: Draft) -> Save
         confidence=draft.confidence,
         occurred_at=draft.occurred_at,
         last_seen_at=act.now,
-        expires_at=draft.expires_at or revising.extended(row, bank.bank, act.now),
+        expires_at=None if row.memory.pinned else draft.expires_at or revising.extended(row, bank.bank, act.now),
+        expires_set=row.expires_set or draft.expires_at is not None,
     )
     memories.forget_old_wordings(act.tx, bank.n, memory)
     return SaveReply(outcome="replaced", memory=memory)
@@ -139,7 +163,7 @@ def _settle_old_wording(act: Act, bank: BankRow, worded: MemoryRow, draft: Draft
         firm = successor.memory.tier == "stated" or successor.memory.pinned
         return _hold(act, bank, draft, "a newer statement took its place", successor) if firm else None
     if record.state == "deleted":
-        if draft.tier == "stated" or act.approved or record.reason != "deleted by a person":
+        if draft.tier == "stated" or act.approved or record.reason != DELETED_BY_PERSON:
             return None
         if act.automatic:
             return SaveReply(outcome="reinforced", memory=record)
@@ -161,7 +185,7 @@ def _settle_old_wording(act: Act, bank: BankRow, worded: MemoryRow, draft: Draft
         return SaveReply(outcome="replaced", memory=memory)
     if act.automatic:
         return SaveReply(outcome="reinforced", memory=record)
-    args = {"id": record.id, "text": draft.text}
+    args = {"id": record.id, "text": draft.text, "expected_revision": record.revision}
     suggestion, _ = proposals.propose(
         act,
         bank,
@@ -174,6 +198,14 @@ def _settle_old_wording(act: Act, bank: BankRow, worded: MemoryRow, draft: Draft
         source=draft.source,
     )
     return SaveReply(outcome="awaiting_review", suggestion=suggestion)
+
+
+def _is_settled(act: Act, worded: MemoryRow) -> bool:
+    """Whether an old wording is one that a correction, a replacement or a person's deletion did away with."""
+    record = worded.memory
+    if record.state == "superseded":
+        return _successor(act, record) is not None
+    return record.state == "live" or (record.state == "deleted" and record.reason == DELETED_BY_PERSON)
 
 
 def _successor(act: Act, record: Memory) -> MemoryRow | None:
@@ -225,7 +257,8 @@ def _own(act: Act, memory: Memory) -> bool:
 
 
 def _is_protected(act: Act, draft: Draft) -> bool:
-    assert draft.claim is not None
+    if draft.claim is None:
+        return False
     known = entities.find_property(act.tx, draft.claim.property)
     return known is not None and known.protected
 
@@ -239,6 +272,7 @@ def _hold(act: Act, bank: BankRow, draft: Draft, reason: str, against: MemoryRow
         msgspec.to_builtins(request),
         reason=reason,
         targets=[against.memory.id] if against else [],
+        keys=[proposals.text_key(bank, draft.text)],
         now=proposals.builtins(against.memory) if against else None,
         proposed=msgspec.to_builtins(request),
         source=draft.source,

@@ -6,6 +6,7 @@ from typing import TypeVar
 from memory_contracts.functions import banks as bank_functions
 from memory_contracts.functions import memories as memory_functions
 from memory_contracts.functions.base import Reply, Request
+from memory_contracts.records import Bank
 from memory_worker.gate import banking, changing, ruling, saving
 from memory_worker.gate.access import open_bank
 from memory_worker.gate.act import Act, GateSettings
@@ -175,15 +176,11 @@ class Gate:
             lambda tx: commit_turn(self.act(tx, caller, origin, automatic=True), commit, self.vault)
         )
 
-    async def ensure_bank(self, name: str, cause_id: str) -> bool:
-        """Make a shared bank that a session names, where it is new. Raises `not_found` for a private bank's name."""
-        known = await self.directory.named(name)
-        if known is not None and known.bank.owner is None:
-            return False
+    async def make_bank(self, name: str, owner: str | None, session_id: str | None) -> Bank:
+        """Make a bank that a session names, private when it has an `owner`; one that is there is given as it is."""
         caller = Caller(self.store.tenant, "system", "session")
-        origin = Origin.of(caller, cause_id)
-        made = await self.store.write(lambda tx: banking.ensure(self.act(tx, caller, origin), name)[1])
-        return bool(made)
+        origin = Origin.of(caller, session_id or "session", session=session_id)
+        return await self.store.write(lambda tx: banking.ensure(self.act(tx, caller, origin), name, owner)[0].bank)
 
     async def open_agent_bank(self, caller: Caller, name: str | None) -> None:
         """Make an agent's own private bank when its first use is a read."""

@@ -75,6 +75,7 @@ def commit_turn(act: Act, commit: TurnCommit, vault: Vault) -> TurnResult:
         inbox.set_session_cursor(act.tx, commit.session_id, commit.cursor)
     act.tx.failpoint("before-turn-done")
     inbox.done(act.tx, commit.turn_id, commit.note)
+    act.tx.count("turns_read")
     act.tx.count("kept", counts["created"])
     for prefix, counted in (("refused", commit.refused), ("ignored", commit.ignored)):
         for name, count in counted.items():

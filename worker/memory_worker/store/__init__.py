@@ -3,6 +3,7 @@
 from memory_worker.store import (
     banks,
     entities,
+    forgotten,
     idempotency,
     inbox,
     journal,
@@ -34,6 +35,7 @@ __all__ = [
     "Transaction",
     "banks",
     "entities",
+    "forgotten",
     "idempotency",
     "inbox",
     "journal",

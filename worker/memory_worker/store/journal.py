@@ -1,7 +1,7 @@
 """The append-only table of changes: rows, their order per bank, and reading them back."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -9,6 +9,9 @@ from memory_contracts.records import Actor, Cause, Change
 from memory_worker.clock import to_datetime
 from memory_worker.store import statements
 from memory_worker.store.readers import Readers
+
+if TYPE_CHECKING:
+    from memory_worker.store.transaction import Transaction
 
 _SQL = statements.load("journal")
 
@@ -80,10 +83,30 @@ def change_of(row: JournalRow) -> Change:
     )
 
 
-class JournalFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """What a reading of the journal keeps; None keeps all. `owners` = private banks' owners the reader may see."""
+def find(tx: "Transaction", change_id: str) -> JournalRow | None:
+    """Give a row by its id."""
+    values = tx.one(_SQL["by_id"], change_id)
+    return None if values is None else row_of(values)
 
-    owners: tuple[str, ...] = ()
+
+def of_cause(tx: "Transaction", cause_id: str, limit: int) -> list[JournalRow]:
+    """Give up to `limit` rows of one cause (a request, a turn, a run, a suggestion, a revert), newest first."""
+    return [row_of(values) for values in tx.all(_SQL["by_cause"], cause_id, limit)]
+
+
+def of_session(tx: "Transaction", session: str, limit: int) -> list[JournalRow]:
+    """Give up to `limit` rows of one session, newest first."""
+    return [row_of(values) for values in tx.all(_SQL["by_session"], session, limit)]
+
+
+class JournalFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """What a reading of the journal keeps; None keeps all.
+
+    `private` names the private rows that the reader may see, each as `<owner>/<bank>`; rows about what a private bank
+    made tenant-wide (an entity) are `<owner>/`.
+    """
+
+    private: tuple[str, ...] = ()
     bank: str | None = None
     target: str | None = None
     cause: str | None = None
@@ -109,5 +132,5 @@ async def of_target(readers: Readers, target: str, after_seq: int, limit: int) -
 
 
 async def _select(readers: Readers, name: str, keep: JournalFilter, more: dict[str, Any]) -> list[JournalRow]:
-    values = {**msgspec.structs.asdict(keep), **more, "owners": msgspec.json.encode(keep.owners).decode()}
+    values = {**msgspec.structs.asdict(keep), **more, "private": msgspec.json.encode(keep.private).decode()}
     return [row_of(row) for row in await readers.all(_SQL[name], values)]

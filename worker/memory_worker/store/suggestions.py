@@ -27,12 +27,17 @@ def _row(values: tuple[Any, ...]) -> SuggestionRow:
     return SuggestionRow(values[0], _decode(values[1]))
 
 
-def insert(tx: Transaction, bank: int, suggestion: Suggestion, evidence: bytes) -> bytes:
-    """Add a suggestion; `evidence` is the hash under which the same one is known again."""
+def insert(
+    tx: Transaction, bank: int, suggestion: Suggestion, evidence: bytes, keys: Sequence[str] = ()
+) -> bytes:
+    """Add a suggestion; `evidence` is the hash under which the same one is known again.
+
+    `keys` name what else, besides its targets, makes it needless when it changes.
+    """
     record = encode(suggestion)
     created, expires = to_seconds(suggestion.created_at), to_seconds(suggestion.expires_at)
     tx.run(_SQL["insert"], suggestion.id, bank, suggestion.state, evidence, created, expires, record)
-    for target in suggestion.targets:
+    for target in (*suggestion.targets, *keys):
         tx.run(_SQL["add_target"], target, suggestion.id)
     return record
 
@@ -57,7 +62,7 @@ def by_evidence(tx: Transaction, bank: int, evidence: bytes) -> SuggestionRow | 
 
 
 def open_of_target(tx: Transaction, target: str, limit: int) -> list[SuggestionRow]:
-    """Give open suggestions about a record."""
+    """Give open suggestions that have that target or key."""
     return [_row(values) for values in tx.all(_SQL["open_of_target"], target, limit)]
 
 

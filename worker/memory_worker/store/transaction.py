@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -14,6 +14,8 @@ from memory_worker.store.ids import new_id
 from memory_worker.store.journal import PUBLISHED_TYPES, JournalRow
 
 _SQL = statements.load("journal")
+
+T = TypeVar("T")
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -103,6 +105,21 @@ class Transaction:
     def rewind(self, mark: int) -> None:
         """Drop the rows appended since `mark`, whose savepoint was rolled back."""
         del self.rows[mark:]
+
+    def attempt(self, work: Callable[[], T]) -> T:
+        """Do a part that may fail by itself: what it wrote before it raised is undone, the rest stands."""
+        mark = self.mark()
+        self.connection.execute("SAVEPOINT part")
+        try:
+            result = work()
+        except Exception:
+            if self.connection.in_transaction:  # a full disk has SQLite roll everything back itself
+                self.connection.execute("ROLLBACK TO part")
+                self.connection.execute("RELEASE part")
+            self.rewind(mark)
+            raise
+        self.connection.execute("RELEASE part")
+        return result
 
     def move_cursor(self, reader: str, seq: int) -> None:
         """Set how far a reader of the journal has come."""

@@ -36,9 +36,6 @@ SELECT seq, id, at, bank, owner, bank_seq, type, target, actor_route, actor_prin
        cause_kind, cause_id, session, before, after
 FROM journal WHERE target = ? AND seq > ? ORDER BY seq LIMIT ?;
 
--- name: later_of_target
-SELECT count(*) FROM journal WHERE target = ? AND seq > ? AND type NOT IN ('memory.reinforced');
-
 -- name: newest
 SELECT seq, id, at, bank, owner, bank_seq, type, target, actor_route, actor_principal,
        cause_kind, cause_id, session, before, after
@@ -51,7 +48,7 @@ WHERE seq < :before_seq
   AND (:session IS NULL OR session = :session)
   AND (:route IS NULL OR actor_route = :route)
   AND (:principal IS NULL OR actor_principal = :principal)
-  AND (owner IS NULL OR owner IN (SELECT value FROM json_each(:owners)))
+  AND (owner IS NULL OR owner || '/' || bank IN (SELECT value FROM json_each(:private)))
 ORDER BY seq DESC LIMIT :limit;
 
 -- name: oldest
@@ -66,7 +63,7 @@ WHERE seq > :after_seq
   AND (:session IS NULL OR session = :session)
   AND (:route IS NULL OR actor_route = :route)
   AND (:principal IS NULL OR actor_principal = :principal)
-  AND (owner IS NULL OR owner IN (SELECT value FROM json_each(:owners)))
+  AND (owner IS NULL OR owner || '/' || bank IN (SELECT value FROM json_each(:private)))
 ORDER BY seq LIMIT :limit;
 
 -- name: move_cursor

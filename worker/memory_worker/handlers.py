@@ -1,0 +1,106 @@
+"""The table of handlers: which part of a tenant answers which function."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from memory_contracts.errors import FunctionError
+from memory_contracts.functions.base import Reply
+from memory_contracts.functions.operations import (
+    ExtractionRetryReply,
+    ExtractionRetryRequest,
+    ExtractionStatusReply,
+    ParkedTurn,
+)
+from memory_worker.bus import CallInfo, Handler
+from memory_worker.store import Caller, inbox
+from memory_worker.tenant import Tenant
+
+Bound = Callable[[Tenant, Caller, Any, CallInfo], Awaitable[Reply]]
+"""Answers one function within an open tenant."""
+
+PARKED_SHOWN = 100
+"""Most parked turns one `extraction.status` names."""
+
+
+async def extraction_status(tenant: Tenant) -> ExtractionStatusReply:
+    """Tell how reading turns is going."""
+    status = await inbox.status(tenant.store.readers, PARKED_SHOWN)
+    counters = await tenant.store.counters()
+    work = tenant.turns.status()
+    oldest = 0.0 if status.oldest_at is None else max(0.0, tenant.store.clock.now() - status.oldest_at)
+    return ExtractionStatusReply(
+        backlog=status.backlog,
+        in_work=work.in_work,
+        oldest_age_s=round(oldest, 3),
+        parked=[
+            ParkedTurn(turn_id=turn.turn_id, session_id=turn.session_id, reason=turn.reason, at=turn.at)
+            for turn in status.parked
+        ],
+        parked_total=status.parked_total,
+        kept=counters.get("kept", 0),
+        refused=_counted(counters, "refused."),
+        ignored=_counted(counters, "ignored."),
+        router=work.router,
+        extractor=work.extractor,
+        waiting=status.waiting,
+        done=counters.get("turns_read", 0),
+    )
+
+
+def _counted(counters: dict[str, int], prefix: str) -> dict[str, int]:
+    return {name.removeprefix(prefix): value for name, value in counters.items() if name.startswith(prefix)}
+
+
+async def extraction_retry(tenant: Tenant, request: ExtractionRetryRequest) -> ExtractionRetryReply:
+    """Put parked turns back to work."""
+    if request.all == bool(request.ids):
+        raise FunctionError("invalid_input", "give either ids or all", field="ids")
+    ids = None if request.all else request.ids
+    retried = await tenant.store.write(lambda tx: inbox.unpark(tx, ids))
+    tenant.turns.wake()
+    return ExtractionRetryReply(retried=retried)
+
+
+def bound() -> dict[str, Bound]:
+    """Every function that a tenant answers by itself."""
+    return {
+        "save": lambda t, c, r, i: t.gate.save(c, r, i.idempotency_key),
+        "get": lambda t, c, r, i: t.gate.reading.get(c, r),
+        "history": lambda t, c, r, i: t.gate.reading.history(c, r),
+        "list": lambda t, c, r, i: t.gate.reading.list(c, r),
+        "update": lambda t, c, r, i: t.gate.update(c, r, i.idempotency_key),
+        "delete": lambda t, c, r, i: t.gate.delete(c, r, i.idempotency_key),
+        "pin": lambda t, c, r, i: t.gate.pin(c, r, i.idempotency_key),
+        "tags": lambda t, c, r, i: t.gate.reading.tags(c, r),
+        "recall": lambda t, c, r, i: t.recalling.recall(c, r),
+        "context": lambda t, c, r, i: t.contexts.context(r),
+        "preview": lambda t, c, r, i: t.contexts.preview(r, c),
+        "why": lambda t, c, r, i: t.contexts.why(r, c),
+        "bank.create": lambda t, c, r, i: t.gate.bank_create(c, r, i.idempotency_key),
+        "bank.update": lambda t, c, r, i: t.gate.bank_update(c, r, i.idempotency_key),
+        "bank.list": lambda t, c, r, i: t.gate.reading.bank_list(c, r),
+        "bank.delete": lambda t, c, r, i: t.gate.bank_delete(c, r, i.idempotency_key),
+        "bank.restore": lambda t, c, r, i: t.gate.bank_restore(c, r, i.idempotency_key),
+        "rule.list": lambda t, c, r, i: t.gate.reading.rule_list(c, r),
+        "rule.get": lambda t, c, r, i: t.gate.reading.rule_get(c, r),
+        "rule.set": lambda t, c, r, i: t.gate.rule_set(c, r, i.idempotency_key),
+        "supersede": lambda t, c, r, i: t.gate.supersede(c, r, i.idempotency_key),
+        "changes.list": lambda t, c, r, i: t.gate.reading.changes_list(c, r),
+        "extraction.status": lambda t, c, r, i: extraction_status(t),
+        "extraction.retry": lambda t, c, r, i: extraction_retry(t, r),
+    }
+
+
+def handlers(tenant: Callable[[str], Awaitable[Tenant]]) -> dict[str, Handler]:
+    """The handlers for the dispatch layer; each opens the caller's tenant at its first use."""
+
+    def handler(answer: Bound) -> Handler:
+        async def handle(caller: Caller, request: Any, info: CallInfo) -> Reply:
+            opened = await tenant(caller.tenant)
+            # An agent's private bank is there from its first use, also when that is a read.
+            await opened.gate.open_agent_bank(caller, getattr(request, "bank", None))
+            return await answer(opened, caller, request, info)
+
+        return handle
+
+    return {name: handler(answer) for name, answer in bound().items()}

@@ -1,0 +1,231 @@
+"""One tenant at work: its store and every part that stands on it, opened and closed in order."""
+
+import asyncio
+import contextlib
+import os
+import secrets
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from memory_contracts.records import Memory
+from memory_contracts.subjects import Subjects
+from memory_worker.bridges import (
+    ContextRecaller,
+    GateBankMaker,
+    HandedOutTexts,
+    NearestMemories,
+    RecallFunction,
+    TurnBanks,
+    snapshot_dir,
+)
+from memory_worker.bus import Bus, Relay, Router, SessionManager
+from memory_worker.clock import Clock
+from memory_worker.config import Settings
+from memory_worker.context import Bounds, Budgets, ContextService, ContextSettings, render_bank
+from memory_worker.extraction import TurnWorker
+from memory_worker.feeds import StoreIndexFeed
+from memory_worker.gate import Gate, GateSettings, KeyedVault
+from memory_worker.recall import Embedder, RecallService, RecallSettings
+from memory_worker.store import TenantStore
+from memory_worker.store.writer import WriterObserver
+from memory_worker.turn_work import GateCommit, StoreInbox
+
+log = structlog.get_logger(__name__)
+
+STOP_S = 10.0
+"""Seconds that turns being read get to finish when a tenant closes."""
+KEY_FILE = "tenant.key"
+"""File (0600) of the key under which forgotten texts are hashed and protected values wrapped."""
+KEY_BYTES = 32
+
+
+class Shared(msgspec.Struct, frozen=True, kw_only=True):
+    """What all tenants of a process share."""
+
+    settings: Settings
+    clock: Clock
+    bus: Bus
+    subjects: Subjects
+    embedder: Embedder | None
+    writer_observer: WriterObserver | None = None
+    failpoint: Callable[[str], None] = lambda name: None
+
+
+class Tenant:
+    """The parts of one tenant."""
+
+    def __init__(self, name: str, directory: Path, shared: Shared) -> None:
+        settings = shared.settings
+        self.name = name
+        self.directory = directory
+        self.settings = settings
+        self.store = TenantStore(
+            name,
+            directory,
+            shared.clock,
+            group_max=settings.commit_group_max,
+            observer=shared.writer_observer,
+            failpoint=shared.failpoint,
+        )
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.vault = KeyedVault(tenant_key(directory))
+        self.gate = Gate(self.store, gate_settings(settings), self.vault, _render)
+        self.recall = RecallService(
+            StoreIndexFeed(self.store),
+            recall_settings(settings),
+            shared.clock,
+            snapshot_dir(directory),
+            shared.embedder,
+        )
+        self.sessions = _session_manager(shared, name)
+        self.router = _router(shared, name)
+        self.contexts = ContextService(
+            self.store,
+            ContextRecaller(self.recall),
+            GateBankMaker(self.gate),
+            self.sessions,
+            context_settings(settings),
+        )
+        self.recalling = RecallFunction(self.recall, self.contexts)
+        self.turns = TurnWorker(
+            StoreInbox(self.store),
+            GateCommit(self.gate, lambda: None),
+            self.sessions,
+            self.router,
+            HandedOutTexts(self.store, self.contexts),
+            NearestMemories(self.store, self.recall),
+            settings,
+            shared.clock,
+            banks=TurnBanks(self.store, self.contexts, settings.session_deadline_ms / 1_000),
+        )
+        self.relay = Relay(
+            shared.bus,
+            shared.subjects,
+            name,
+            self.store,
+            shared.clock,
+            retention_days=settings.event_retention_days,
+            include_memory=settings.events_include_memory,
+            failpoint=shared.failpoint,
+        )
+        self._reading: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """Open the store, then what reads it, then what works on it."""
+        await self.store.open()
+        try:
+            await self.gate.open()
+            await self.recall.start()
+            await self.relay.start()
+        except BaseException:
+            await self.store.close()
+            raise
+        self._reading = asyncio.create_task(self.turns.run(), name=f"turns {self.name}")
+
+    async def close(self) -> None:
+        """Finish what is being read, publish what is committed, and close the store."""
+        await self.turns.stop()
+        if self._reading is not None:
+            _, late = await asyncio.wait({self._reading}, timeout=STOP_S)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(self._reading, return_exceptions=True)
+        await self.contexts.close()
+        await self.relay.stop()
+        with contextlib.suppress(OSError):  # a snapshot that is missing only makes the next start slower
+            await self.recall.stop()
+        await self.store.close()
+
+    def turns_arrived(self) -> None:
+        """New turns are committed to the inbox: begin to read them."""
+        self.turns.wake()
+
+    def busy(self) -> bool:
+        """Whether the tenant has work that must not wait for its next request."""
+        return self.relay.lag > 0 or self.turns.status().in_work > 0
+
+
+def tenant_key(directory: Path) -> bytes:
+    """Give the tenant's key, making it at first."""
+    path = directory / KEY_FILE
+    with contextlib.suppress(FileNotFoundError):
+        return path.read_bytes()
+    key = secrets.token_bytes(KEY_BYTES)
+    fresh = path.with_suffix(".new")
+    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        os.write(handle, key)
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    fresh.replace(path)
+    return key
+
+
+def gate_settings(settings: Settings) -> GateSettings:
+    """The gate's part of the settings."""
+    return GateSettings(
+        suggestion_days=settings.suggestion_days,
+        idempotency_hours=settings.idempotency_hours,
+        deciders=settings.deciders,
+        grace_days=settings.notice_grace_days,
+        protect_automatically=settings.protect_automatic,
+    )
+
+
+def recall_settings(settings: Settings) -> RecallSettings:
+    """Recall's part of the settings."""
+    chosen = settings.recall
+    return RecallSettings(
+        floor=chosen.floor,
+        candidates=chosen.candidates,
+        embed_batch=chosen.embed_batch,
+        snapshot_changes=chosen.snapshot_rows,
+    )
+
+
+def context_settings(settings: Settings) -> ContextSettings:
+    """Context's part of the settings."""
+    return ContextSettings(
+        bounds=Bounds(settings.context_max_items, settings.context_max_pinned, settings.context_max_chars),
+        budgets=Budgets(settings.context_max_rule_chars, settings.context_max_learned_chars),
+        deadline_s=settings.context_deadline_ms / 1_000,
+        session_deadline_s=settings.context_deadline_ms / 3_000,
+        repeat_turns=settings.context_repeat_turns,
+        uses_days=settings.uses_days,
+    )
+
+
+def _render(bank: str, page: Sequence[Memory], total: int) -> str:
+    return render_bank(page, total, bank)
+
+
+def _session_manager(shared: Shared, tenant: str) -> SessionManager | None:
+    settings = shared.settings
+    if settings.session_manager == "none":
+        return None
+    return SessionManager(
+        shared.bus,
+        tenant,
+        get_subject=settings.session_get_subject,
+        messages_subject=settings.session_messages_subject,
+        deadline_s=settings.session_deadline_ms / 1_000,
+    )
+
+
+def _router(shared: Shared, tenant: str) -> Router | None:
+    settings = shared.settings
+    if settings.router == "none":
+        return None
+    return Router(
+        shared.bus,
+        tenant,
+        complete_subject=settings.router_complete_subject,
+        embed_subject=settings.router_embed_subject,
+        models_subject=settings.router_models_subject,
+        complete_deadline_s=settings.router_deadline_ms / 1_000,
+        embed_deadline_s=settings.router_embed_deadline_ms / 1_000,
+    )
