@@ -75,11 +75,22 @@ class Pulled(msgspec.Struct, frozen=True):
     pending: int
 
 
-async def call(bus: Bus, subject: str, body: dict[str, Any] | None = None, within: float = API_TIMEOUT_S) -> Any:
-    """Ask the JetStream API, e.g. `STREAM.INFO.TURNS`. Raises JetStreamError with the server's reason."""
+async def call(
+    bus: Bus, subject: str, body: dict[str, Any] | None = None, *, within: float = API_TIMEOUT_S, attempts: int = 1
+) -> Any:
+    """Ask the JetStream API, e.g. `STREAM.INFO.TURNS`. Raises JetStreamError with the server's reason.
+
+    More than one of `attempts` is for calls that may be repeated: one that meets a server which is reading its
+    configuration again is never answered.
+    """
     data = msgspec.json.encode(body) if body is not None else b""
-    message = await bus.request(f"{bus.credentials.js_prefix}.{subject}", data, within=within)
-    return _checked(message)
+    for attempt in range(attempts):
+        try:
+            return _checked(await bus.request(f"{bus.credentials.js_prefix}.{subject}", data, within=within))
+        except (BusTimeout, BusAway):
+            if attempt == attempts - 1:
+                raise
+    raise AssertionError("unreachable")
 
 
 async def publish(bus: Bus, message: Outgoing, within: float = API_TIMEOUT_S) -> PubAck:

@@ -22,6 +22,7 @@ from memory_worker.bus import (
     Service,
     add_credentials,
     create_streams,
+    ensure_defaults,
 )
 
 TENANTS = ("local", "acme")
@@ -79,14 +80,12 @@ def running_server(data_dir: Path, kind: str = "accounts") -> Iterator[BusUnderT
     layout = Layout(kind=cast(Any, kind), tenants=TENANTS)
 
     async def start() -> EmbeddedServer:
+        ensure_defaults(data_dir, "nats://127.0.0.1:4222", layout)
+        for route, principal in (("agent", "coder"), ("human", "bob"), ("ui", "dashboard")):
+            add_credentials(data_dir, route=cast(Any, route), principal=principal, url="nats://127.0.0.1:4222")
         server = await EmbeddedServer.start(data_dir, port=0, layout=layout)
-        for route, principal, duties in (("agent", "coder", ()), ("human", "bob", ()), ("ui", "dashboard", ())):
-            add_credentials(data_dir, route=cast(Any, route), principal=principal, url=server.url, duties=duties)
-        server.reload()
-        admin = await Bus.connect(load_credentials(server.files.credentials_of("admin")), name="admin", wait=10.0)
-        await create_streams(admin, Subjects(), TENANTS)
-        await admin.close()
-        await eventually(lambda: _lets_in(server, "ui-dashboard"))
+        async with await Bus.connect(load_credentials(server.files.credentials_of("admin")), name="admin") as admin:
+            await create_streams(admin, Subjects(), TENANTS)
         return server
 
     server = asyncio.run(start())
@@ -94,15 +93,6 @@ def running_server(data_dir: Path, kind: str = "accounts") -> Iterator[BusUnderT
         yield BusUnderTest(server, layout)
     finally:
         asyncio.run(server.stop())
-
-
-async def _lets_in(server: EmbeddedServer, name: str) -> bool:
-    try:
-        bus = await Bus.connect(load_credentials(server.files.credentials_of(name)), name="probe", wait=0)
-    except Exception:  # not yet
-        return False
-    await bus.close()
-    return True
 
 
 async def eventually(condition: Callable[[], Any | Awaitable[Any]], what: str = "the condition") -> Any:

@@ -31,6 +31,8 @@ BUCKET_BYTES = 64 * 1024 * 1024
 """Bytes of one tenant's consolidate bucket."""
 BUCKET_VALUE_BYTES = 256 * 1024
 """Bytes of one value in it."""
+ADMIN_ATTEMPTS = 3
+"""Times a call that makes or looks at a stream is tried."""
 BACKSTOP_AGE_S = 90 * 24 * 3600
 """Seconds after which the server itself drops a message. Far above the worker's retention, since what a limit removes
 leaves its bytes on disk."""
@@ -115,9 +117,9 @@ async def create_streams(admin: Bus, subjects: Subjects, tenants: Sequence[str],
         name = config["name"]
         found = await _found(admin, f"STREAM.INFO.{name}")
         if found is None:
-            await jetstream.call(admin, f"STREAM.CREATE.{name}", config, within=10.0)
+            await jetstream.call(admin, f"STREAM.CREATE.{name}", config, attempts=ADMIN_ATTEMPTS)
         elif _differences(config, found["config"]):
-            await jetstream.call(admin, f"STREAM.UPDATE.{name}", {**found["config"], **config}, within=10.0)
+            await jetstream.call(admin, f"STREAM.UPDATE.{name}", {**found["config"], **config}, attempts=ADMIN_ATTEMPTS)
     consumer = intake_config(subjects)
     found = await _found(admin, f"CONSUMER.INFO.{TURN_STREAM}.{TURN_CONSUMER}")
     if found is None or _differences(consumer, found["config"]):
@@ -125,6 +127,7 @@ async def create_streams(admin: Bus, subjects: Subjects, tenants: Sequence[str],
             admin,
             f"CONSUMER.CREATE.{TURN_STREAM}.{TURN_CONSUMER}.{subjects.turns_all()}",
             {"stream_name": TURN_STREAM, "config": {**(found["config"] if found else {}), **consumer}},
+            attempts=ADMIN_ATTEMPTS,
         )
 
 
@@ -169,7 +172,7 @@ async def _problems(bus: Bus, what: str, call: str, wanted: dict[str, Any]) -> l
 
 async def _found(bus: Bus, call: str) -> Any:
     try:
-        return await jetstream.call(bus, call)
+        return await jetstream.call(bus, call, attempts=ADMIN_ATTEMPTS)
     except JetStreamError as error:
         if error.code == 404:
             return None
