@@ -21,6 +21,7 @@ from memory_worker.gate.access import bank_of, no_memory
 from memory_worker.gate.act import Act
 from memory_worker.gate.calendar import expires_at
 from memory_worker.gate.cleaning import clean_label, clean_labels, clean_names, clean_text
+from memory_worker.gate.contradicting import contradicted, is_firm
 from memory_worker.gate.drafts import clean_claim
 from memory_worker.store import memories
 from memory_worker.store.banks import BankRow
@@ -55,6 +56,15 @@ def update(act: Act, request: UpdateRequest) -> MemoryReply:
             )
     if not may_change(act, row.memory, bank):
         return _hold(act, row, bank, "update", request, _not_yours(row.memory))
+    if not act.approved and act.origin.route != "human" and ("subject" in changed or "claim" in changed):
+        against = contradicted(
+            act,
+            BankRow(row.bank, bank),
+            changed.get("subject", row.memory.subject),
+            fields.get("claim", row.memory.claim),
+        )
+        if any(is_firm(other) and other.memory.id != row.memory.id for other in against):
+            return _hold(act, row, bank, "update", request, "it contradicts what a person stated or pinned")
     if "text" in changed and act.origin.route in ("human", "agent"):
         changed.update(_authored(act, row.memory))
     expires_set = row.expires_set or request.expires_at is not UNSET

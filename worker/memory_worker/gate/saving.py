@@ -11,6 +11,7 @@ from memory_worker.gate import proposals, revising
 from memory_worker.gate.access import open_bank
 from memory_worker.gate.act import Act
 from memory_worker.gate.changing import DELETED_BY_PERSON
+from memory_worker.gate.contradicting import contradicted, is_firm
 from memory_worker.gate.drafts import Draft, draft_of, request_of
 from memory_worker.store import entities, memories
 from memory_worker.store.banks import BankRow
@@ -74,8 +75,8 @@ def decide(act: Act, bank: BankRow, draft: Draft, vault: Vault) -> SaveReply:
         settled = _settle_old_wording(act, bank, worded, draft)
         if settled is not None:
             return settled
-    against = _contradicted(act, bank, draft)
-    firm = [row for row in against if row.memory.tier == "stated" or row.memory.pinned]
+    against = contradicted(act, bank, draft.subject, draft.claim)
+    firm = [row for row in against if is_firm(row)]
     if firm and not by_person and not act.approved:
         return _hold(act, bank, draft, "it contradicts what a person stated or pinned", firm[0])
     unseen = [row.memory.id for row in firm if row.memory.id not in act.shown] if act.approved else []
@@ -221,23 +222,6 @@ def _successor(act: Act, record: Memory) -> MemoryRow | None:
             return row
         following = row.memory.superseded_by
     return None
-
-
-def _contradicted(act: Act, bank: BankRow, draft: Draft) -> list[MemoryRow]:
-    """The live memories that say something else about the same subject or the same single-valued property."""
-    found: dict[str, MemoryRow] = {}
-    if draft.subject is not None:
-        for row in memories.live_by_subject(act.tx, bank.n, draft.subject):
-            found[row.memory.id] = row
-    if draft.claim is not None:
-        known = entities.find_property(act.tx, draft.claim.property)
-        entity = entities.named(act.tx, draft.claim.entity)
-        if known is not None and known.cardinality == "one" and entity is not None:
-            for row in memories.live_by_claim(act.tx, bank.n, entity.id, draft.claim.property):
-                claim = row.memory.claim
-                if claim is None or fingerprint(claim.value) != fingerprint(draft.claim.value):
-                    found[row.memory.id] = row
-    return list(found.values())
 
 
 def _gives_way(act: Act, row: MemoryRow, draft: Draft) -> bool:

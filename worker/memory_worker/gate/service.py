@@ -6,6 +6,7 @@ from typing import TypeVar
 from memory_contracts.functions import banks as bank_functions
 from memory_contracts.functions import memories as memory_functions
 from memory_contracts.functions.base import Reply, Request
+from memory_contracts.records import CauseKind
 from memory_contracts.records import Bank
 from memory_worker.gate import banking, changing, ruling, saving
 from memory_worker.gate.access import open_bank
@@ -15,7 +16,7 @@ from memory_worker.gate.reading import Reading, Render
 from memory_worker.gate.saving import Vault
 from memory_worker.gate.turns import TurnCommit, TurnResult, commit_turn
 from memory_worker.store import Caller, Origin, TenantStore, Transaction, idempotency, new_id
-from memory_worker.store.caller import EXTRACTION
+from memory_worker.store.caller import EXTRACTION, FILE
 
 R = TypeVar("R", bound=Reply)
 
@@ -35,9 +36,9 @@ class Gate:
         caller = Caller(self.store.tenant, "system", "worker")
         await self.store.write(lambda tx: banking.ensure_main(self.act(tx, caller, Origin.of(caller, "start"))))
 
-    def act(self, tx: Transaction, caller: Caller, origin: Origin, **more: bool) -> Act:
+    def act(self, tx: Transaction, caller: Caller, origin: Origin, *, automatic: bool = False) -> Act:
         """What a decision works with."""
-        return Act(tx=tx, caller=caller, origin=origin, settings=self.settings, **more)
+        return Act(tx=tx, caller=caller, origin=origin, settings=self.settings, automatic=automatic)
 
     async def write(
         self,
@@ -48,9 +49,11 @@ class Gate:
         key: str | None,
         decide: Callable[[Act], R],
         cause_id: str | None = None,
+        cause_kind: CauseKind | None = None,
     ) -> R:
         """Decide and commit one request; the same idempotency key gives the same reply and one effect."""
-        origin = Origin.of(caller, cause_id or key or new_id("req"))
+        kind = cause_kind or ("file" if caller.principal == FILE else "request")
+        origin = Origin.of(caller, cause_id or key or new_id("req"), kind)
 
         def work(tx: Transaction) -> R:
             act = self.act(tx, caller, origin)
