@@ -233,8 +233,11 @@ async def test_clock_skew_lags_arms_files_permissions_streams_and_store() -> Non
     async def drift() -> list[str]:
         return ["may publish memory.v1.rpc.>"]
 
-    async def schema() -> str:
-        return "version 1"
+    async def sound() -> tuple[int, list[str]]:
+        return 1, []
+
+    async def torn() -> tuple[int, list[str]]:
+        return 1, ["row 5 missing from index"]
 
     assert await _state(checks.clock_skew(skew)) == ["degraded"]
     assert await _state(checks.readers(lambda: {"index": 0, "relay": 10**9}, Settings())) == ["ok", "degraded"]
@@ -244,5 +247,5 @@ async def test_clock_skew_lags_arms_files_permissions_streams_and_store() -> Non
     assert await _state(checks.permissions(drift)) == ["degraded"]
     assert await _state(checks.permissions(none)) == ["ok"]
     assert await _state(checks.streams(drift)) == ["failing"]
-    assert await _state(checks.store(schema, none)) == ["ok", "ok"]
-    assert await _state(checks.store(schema, drift)) == ["ok", "failing"]
+    assert await _state(checks.store(sound)) == ["ok", "ok"]
+    assert await _state(checks.store(torn)) == ["ok", "failing"]

@@ -42,7 +42,7 @@ def test_no_label_names_a_principal_a_session_a_tenant_or_a_bank() -> None:
     for name in GAUGES:
         metrics.sample(name, lambda: 1.0)
     metrics.sample_readers(lambda: {"relay": 3})
-    metrics.commit(8, 0.01)
+    metrics.committed(8, 0.01)
     metrics.turn("read")
     metrics.turn_read(0.1)
     metrics.extracted("created", 2)

@@ -194,12 +194,13 @@ def files(problems: Callable[[], Awaitable[Sequence[str]]]) -> Examine:
     return examine
 
 
-def store(schema: Callable[[], Awaitable[str]], integrity: Callable[[], Awaitable[Sequence[str]]]) -> Examine:
-    """The schema's version, and SQLite's own integrity check (empty = sound)."""
+def store(look: Callable[[], Awaitable[tuple[int, Sequence[str]]]]) -> Examine:
+    """The schema's version, and what SQLite's own integrity check finds wrong (empty = sound)."""
 
     async def examine() -> Sequence[Check]:
-        line = ok("schema", await schema())
-        if found := list(await integrity()):
+        version, found = await look()
+        line = ok("schema", f"version {version}")
+        if found:
             hint = "stop the worker and `memory restore` the last backup"
             return [line, failing("integrity", "; ".join(found[:3]), hint)]
         return [line, ok("integrity", "the database is sound")]

@@ -122,9 +122,9 @@ class Metrics:
         ).inc()
         self._request_time.labels(function).observe(seconds)
 
-    def commit(self, writes: int, seconds: float) -> None:
-        """Count one commit of `writes` grouped writes."""
-        self._group.observe(writes)
+    def committed(self, functions: int, seconds: float) -> None:
+        """Count one commit that `functions` writes shared; called on the writer's thread."""
+        self._group.observe(functions)
         self._commit_time.observe(seconds)
 
     def turn(self, outcome: str, count: int = 1) -> None:

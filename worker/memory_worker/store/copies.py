@@ -28,15 +28,23 @@ def copy_store(path: Path, target: Path) -> int:
         return migrations.version(copy)
 
 
+def check_store(path: Path) -> tuple[int, list[str]]:
+    """Give a store's version and what SQLite finds wrong with it; the store may be in use meanwhile.
+
+    Raises sqlite3.Error when it cannot be read at all.
+    """
+    with contextlib.closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as store:
+        found = [str(row[0]) for row in store.execute(f"PRAGMA integrity_check({PROBLEMS_MAX})")]
+        return migrations.version(store), [] if found == ["ok"] else found
+
+
 def check_copy(path: Path) -> list[str]:
-    """Give what SQLite finds wrong with a store that nobody writes, and whether this release can open it."""
+    """Give what is wrong with a store that is to be used again, also whether this release can open it."""
     try:
-        with contextlib.closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as store:
-            found = [str(row[0]) for row in store.execute(f"PRAGMA integrity_check({PROBLEMS_MAX})")]
-            have, newest = migrations.version(store), migrations.available()[-1][0]
+        have, problems = check_store(path)
     except sqlite3.Error as error:
         return [f"cannot be read: {error}"]
-    problems = [] if found == ["ok"] else found
+    newest = migrations.available()[-1][0]
     if have > newest:
         problems.append(f"has version {have}, this release knows up to {newest}")
     return problems
