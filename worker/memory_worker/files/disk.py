@@ -301,6 +301,19 @@ class Disk:
         _sync_folder((self.root / path).parent)
         return True
 
+    def remove_tree(self, path: str) -> int:
+        """Remove a folder and everything in it (of links, the link); gives the number of files removed."""
+        removed = 0
+        for name, is_folder in self.entries(path):
+            if is_folder:
+                removed += self.remove_tree(f"{path}/{name}")
+            else:
+                os.unlink(self.root / path / name)
+                removed += 1
+        if self.folder(path) == "folder":
+            os.rmdir(self.root / path)
+        return removed
+
     def remove_empty(self, path: str) -> None:
         """Remove a folder and the folders in it, as far as they are empty of anything a person put there."""
         for name, is_folder in self.entries(path):

@@ -22,7 +22,7 @@ from memory_worker.files.frontmatter import (
 )
 
 _SECOND = re.compile(r"^---[ \t]*\n(?:[a-z_]+:.*\n(?:[ \t-].*\n)*)+---[ \t]*$", re.MULTILINE)
-_BREAKS = re.compile(r"[ \t]*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
+_SPACE = re.compile(r"[\s\x85\u2028\u2029]+")
 _BINARY = "\x00"
 
 
@@ -103,7 +103,7 @@ def render_memory(memory: Memory, *, full: bool = False) -> bytes:
         "kind": memory.kind,
         "subject": memory.subject,
         "tier": memory.tier,
-        "source": _source(memory.source),
+        "source": source_fields(memory.source),
         "entities": list(memory.entities),
         "tags": list(memory.tags),
         "about": list(memory.about),
@@ -126,7 +126,8 @@ def render_memory(memory: Memory, *, full: bool = False) -> bytes:
     return f"{FENCE}\n{dump(values)}{FENCE}\n\n{memory.text}\n".encode()
 
 
-def _source(source: Source) -> dict[str, Any]:
+def source_fields(source: Source) -> dict[str, Any]:
+    """Give the fields of a source that are set, as front matter holds them."""
     kept = {key: value for key, value in msgspec.structs.asdict(source).items() if value not in (None, ())}
     if "message_ids" in kept:
         kept["message_ids"] = list(kept["message_ids"])
@@ -201,5 +202,5 @@ def parse_bank(data: bytes) -> BankFile:
 
 
 def fold(body: str) -> str:
-    """Make one line of a text, as the store keeps it."""
-    return _BREAKS.sub(" ", body.strip()).strip()
+    """Make one line of a text, as the store keeps it: runs of white space become one space."""
+    return _SPACE.sub(" ", body).strip()

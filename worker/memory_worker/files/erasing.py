@@ -1,0 +1,79 @@
+"""Destroys every copy of memories in a tenant's files: banks, trash, listings and archives."""
+
+import asyncio
+import os
+import unicodedata
+from collections.abc import Collection, Iterator
+
+import msgspec
+
+from memory_worker.files import layout
+from memory_worker.files.disk import Disk, Remove
+from memory_worker.files.ports import Ledger
+
+ARCHIVE_SUFFIX = ".tar.gz"
+"""Ending of the archives that the worker makes."""
+
+
+class Erased(msgspec.Struct, frozen=True):
+    """What was destroyed. `left` names files that still hold one of the words and are a person's own to correct."""
+
+    files: int
+    archives: int
+    paths: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+
+
+async def erase(disk: Disk, ledger: Ledger, memory_ids: Collection[str], words: Collection[str]) -> Erased:
+    """Remove the files of memories whether a person changed them or not, copies in the trash, and whole archives.
+
+    An archive cannot be cut, so each one the worker made is removed: a fresh export leaves the destroyed memories out.
+    """
+    ids = sorted(memory_ids)
+    paths = {entry.path for entry in await ledger.anywhere(ids)}
+    removed, archives, left = await asyncio.to_thread(_destroy, disk, paths, ids, sorted(words))
+    await ledger.forget(ids)
+    return Erased(len(removed), archives, tuple(sorted(removed)), tuple(left))
+
+
+def _destroy(disk: Disk, paths: set[str], ids: list[str], words: list[str]) -> tuple[set[str], int, list[str]]:
+    """On a thread: remove by recorded path, and whatever else names one of the ids."""
+    marks = [memory_id.encode() for memory_id in ids]
+    needles = [_folded(word) for word in words if word.strip()]
+    removed = set(paths)
+    left: list[str] = []
+    for path in _every_file(disk):
+        look = disk.look(path)
+        if path in removed or look.state != "found":
+            continue
+        if any(mark in look.data for mark in marks):
+            removed.add(path)
+        elif needles and _holds(path, look.data, needles):
+            left.append(layout.printable(path))
+    disk.apply([Remove(path) for path in sorted(removed)])
+    archives = 0
+    if ids:
+        for name, is_folder in disk.entries(layout.EXPORTS):
+            if not is_folder and name.endswith(ARCHIVE_SUFFIX):
+                os.unlink(disk.root / layout.EXPORTS / name)
+                archives += 1
+    return removed, archives, left
+
+
+def _every_file(disk: Disk) -> Iterator[str]:
+    for folder in (layout.BANKS, layout.TRASH, layout.PROBLEMS):
+        for path in disk.files(folder):
+            try:
+                path.encode()
+            except UnicodeEncodeError:
+                continue
+            yield path
+
+
+def _holds(path: str, data: bytes, needles: list[str]) -> bool:
+    text = _folded(f"{path}\n{data.decode('utf-8', 'replace')}")
+    return any(needle in text for needle in needles)
+
+
+def _folded(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).casefold()
