@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from memory_contracts.names import DEFAULT_TENANT, ROUTES, is_name
+from memory_contracts.names import ROUTES, is_name
 
 JS_API = "$JS.API"
 """Where the bus answers JetStream calls inside the account that owns the streams."""
@@ -29,7 +29,7 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     route: str
     principal: str
     inbox_prefix: str
-    tenant: str = DEFAULT_TENANT
+    tenant: str
     user: str | None = None
     password: str | None = None
     nkey_seed: str | None = None

@@ -187,6 +187,7 @@ class App:
             max_rows=settings.inbox_max_rows,
             max_bytes=settings.inbox_max_bytes,
             max_body=bus.max_payload,
+            failpoint=self._failpoint,
         )
         intake = Intake(
             bus,

@@ -42,12 +42,19 @@ class InboxSink:
     """Commits turns to inboxes; an inbox that is full takes no more until some are read."""
 
     def __init__(
-        self, tenant: Callable[[str], Awaitable[InboxOwner]], *, max_rows: int, max_bytes: int, max_body: int
+        self,
+        tenant: Callable[[str], Awaitable[InboxOwner]],
+        *,
+        max_rows: int,
+        max_bytes: int,
+        max_body: int,
+        failpoint: Callable[[str], None] = lambda name: None,
     ) -> None:
         self._tenant = tenant
         self._max_rows = max_rows
         self._max_bytes = max_bytes
         self._max_body = max_body
+        self._failpoint = failpoint
         self._depths: dict[str, tuple[float, int, int]] = {}
 
     async def accept(self, turns: Sequence[RawTurn]) -> Sequence[Outcome]:
@@ -62,6 +69,7 @@ class InboxSink:
                 continue
             taken = [self._read(turns[i]) for i in places]
             await owner.store.write(lambda tx, taken=taken: inbox.accept(tx, taken))  # type: ignore[misc]
+            self._failpoint("inbox.committed")
             owner.turns_arrived()
             for i in places:
                 outcomes[i] = "accepted"
