@@ -10,13 +10,13 @@ import msgspec
 from memory_contracts.functions.recalling import ArmReport, ContextItem, ContextReply, ContextRule, LeftOut
 from memory_contracts.names import RECALL_LIMIT_MAX
 from memory_contracts.records import Memory, Notice, Rule, UsedMemory
-from memory_worker.context import block, rules, safe, select
+from memory_worker.context import block, handles, rules, safe, select
 from memory_worker.context.bank import ResolvedBank
 from memory_worker.context.given import Given, Session, StoredRules, ToldRules, used
 from memory_worker.context.live import NOTICES_MAX, Content, LiveBanks
 from memory_worker.context.needs import RecallAnswer, Recaller
 from memory_worker.context.readback import asks_for_everything
-from memory_worker.store import TenantStore, uses
+from memory_worker.store import TenantStore, memories, uses
 
 RECALL_SHARE = 0.8
 """Part of the time left that recall is asked to keep to; the rest is for what follows it."""
@@ -81,7 +81,7 @@ class Assembler:
             reply = ContextReply(bank=ask.where.bank, system="", memories="", mode="cut", truncated=["rules: cut"])
             return Draft(reply=reply, whole=False)
         told, steps, update, cut_in_update = await self._updated(ask, session, known_rules, effective)
-        answer, cut = await self._recall(ask, session)
+        answer, cut = await self._found(ask, session)
         held, changed, confirmed = await self._held(ask, session, contents, answer)
         total = sum(content.total for content in contents)
         choice = select.choose(
@@ -156,8 +156,35 @@ class Assembler:
 
     # Memories
 
+    async def _found(self, ask: Ask, session: Session) -> tuple[RecallAnswer, Sequence[str]]:
+        """Give what recall found, and beside it what the asked handles select."""
+        answer, cut = await self._recall(ask, session)
+        if not ask.about:
+            return answer, cut
+        try:
+            async with asyncio.timeout_at(ask.until):
+                selected = [
+                    item
+                    for name in ask.where.scope
+                    if (held := await self._live.handles(name)) is not None
+                    for item in held.select(ask.about)
+                ]
+                found = {item.memory.id: item for item in answer.found}
+                missing = [item.id for item in selected if item.id not in found]
+                fetched = {memory.id: memory for memory in await memories.read_many(self._store.readers, missing)}
+        except TimeoutError:
+            return answer, (*cut, "handles: cut at the deadline")
+        for item in selected:
+            scored = found.get(item.id)
+            if scored is not None:
+                score = max(item.score, min(1.0, scored.score + handles.BOOST))
+                found[item.id] = select.Scored(scored.memory, score, {**scored.arms, "handles": item.score})
+            elif item.id in fetched:
+                found[item.id] = select.Scored(fetched[item.id], item.score, {"handles": item.score})
+        return msgspec.structs.replace(answer, found=list(found.values())), cut
+
     async def _recall(self, ask: Ask, session: Session) -> tuple[RecallAnswer, Sequence[str]]:
-        if not (ask.message.strip() or ask.about):
+        if not ask.message.strip():
             return RecallAnswer(), ()
         left = ask.until - asyncio.get_running_loop().time()
         # What the session holds already may take the best places: ask for as many more.

@@ -6,11 +6,15 @@ It is brought up to the journal's head before it is read, so an acknowledged cha
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from datetime import datetime
 
 import msgspec
 
+from memory_contracts.names import Tier
 from memory_contracts.records import Bank, Memory, Notice, Rule
-from memory_worker.store import JournalRow, TenantStore, banks, memories, notices, rules, uses
+from memory_worker.context.handles import Handles
+from memory_worker.store import JournalRow, TenantStore, banks, handles, memories, notices, rules, uses
+from memory_worker.store.handles import HandledRow
 
 PINNED_MAX = 64
 """Most pinned memories of one bank that are looked at; a turn is given a few of them."""
@@ -29,7 +33,11 @@ _ERASING = frozenset({"memory.forgotten", "bank.wiped"})
 class _Labels(msgspec.Struct):
     """The part of a memory's JSON that decides whether it counts here."""
 
+    id: str
     state: str
+    tier: Tier
+    created_at: datetime
+    about: tuple[str, ...] = ()
     pinned: bool = False
 
     @property
@@ -41,13 +49,16 @@ _decode = msgspec.json.Decoder(_Labels).decode
 
 
 class BankContent(msgspec.Struct):
-    """What a bank holds for every turn. None = not read yet; `counted_at` = journal sequence of `total`."""
+    """What a bank holds for every turn. None = not read yet; `counted_at`, `handled_at` = journal sequences of `total`
+    and `handles`."""
 
     rules: list[Rule] | None = None
     pinned: list[Memory] | None = None
     notices: list[Notice] | None = None
     total: int | None = None
     counted_at: int = 0
+    handles: Handles | None = None
+    handled_at: int = 0
 
 
 class Content(msgspec.Struct, frozen=True):
@@ -106,6 +117,17 @@ class LiveBanks:
                     self._contents.popitem(last=False)
                 return Content(held.rules, held.pinned, held.notices, held.total)
 
+    async def handles(self, name: str) -> Handles | None:
+        """Give the handles of a bank's memories, read when they are first asked for; None for no such bank."""
+        await self.content(name)
+        while name in await self.banks():
+            held = self._contents.setdefault(name, BankContent())
+            if held.handles is not None:
+                return held.handles
+            held.handled_at, rows = await handles.of_bank(self._store.readers, self._numbers[name])
+            held.handles = Handles(rows)
+        return None
+
     def drop(self) -> None:
         """Let go of everything; it is read again when needed."""
         self._banks = None
@@ -154,4 +176,14 @@ class LiveBanks:
             if held.total is not None and row.seq > held.counted_at:
                 change = int(after is not None and after.live) - int(before is not None and before.live)
                 held = msgspec.structs.replace(held, total=held.total + change, counted_at=row.seq)
+            if held.handles is not None and row.seq > held.handled_at:
+                _follow_handles(held.handles, row.target, after)
+                held = msgspec.structs.replace(held, handled_at=row.seq)
             self._contents[row.bank] = held
+
+
+def _follow_handles(held: Handles, memory: str, after: _Labels | None) -> None:
+    if after is None or not after.live:
+        held.remove(memory)
+    else:
+        held.put(HandledRow(after.id, after.tier, after.created_at.timestamp(), after.about))
