@@ -34,6 +34,7 @@ TOP = 8
 BLOCK_CHARS = 1_200
 K1, B = 1.2, 0.75
 HELD = 0.6  # share of an instruction's content words one stored text must hold to count as holding it
+HELD_SAID = 1 / 3  # the same for a text from the very message that said it: the questions word preferences anew
 
 _STOP_WORDS = (
     "a about after all also am an and any are as at be because been before being but by can could did do does "
@@ -139,10 +140,10 @@ def block_of(rows: list[Stored]) -> str:
     return "\n".join(out)
 
 
-def holds(wanted: str, rows: list[Stored]) -> bool:
-    """Whether one row holds at least `HELD` of the wanted text's content words."""
+def holds(wanted: str, rows: list[Stored], share: float = HELD) -> bool:
+    """Whether one row holds at least `share` of the wanted text's content words."""
     need = set(words(wanted))
-    return any(len(need & set(words(row.text))) >= HELD * len(need) for row in rows)
+    return any(len(need & set(words(row.text))) >= share * len(need) for row in rows)
 
 
 def measure(rows: list[Stored], questions: list[dict[str, Any]], turns: int, user_chars: int) -> Figures:
@@ -168,7 +169,8 @@ def measure(rows: list[Stored], questions: list[dict[str, Any]], turns: int, use
             got.instructions_held += holds(asked["instruction"], rows)
         if asked.get("preference"):
             got.preferences += 1
-            got.preferences_held += holds(asked["preference"], rows)
+            said = [row for row in rows if row.message_id in evidence]
+            got.preferences_held += holds(asked["preference"], rows) or holds(asked["preference"], said, HELD_SAID)
     return got
 
 

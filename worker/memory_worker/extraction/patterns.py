@@ -45,6 +45,7 @@ class Language(msgspec.Struct, frozen=True):
     """The compiled patterns of one language; `None` where a file has no such section."""
 
     code: str
+    ascii: bool
     case_names: bool
     not_names: frozenset[str]
     frame: frozenset[str]
@@ -58,6 +59,7 @@ class Language(msgspec.Struct, frozen=True):
     hedge: re.Pattern[str] | None
     ask: re.Pattern[str] | None
     rejoin: re.Pattern[str] | None
+    topic: re.Pattern[str] | None
     question: re.Pattern[str] | None
     filler: frozenset[str]
     ephemeral: re.Pattern[str] | None
@@ -92,6 +94,7 @@ def _language(data: dict[str, Any]) -> Language:
     joint = r"(?:^|[,;:—–]\s*|\s-\s|\s+)(?:(?:and|so|but|or|also|plus|now|then|maybe|perhaps)\s+)*"
     return Language(
         code=data["language"],
+        ascii=data.get("ascii", True),
         case_names=data.get("case_names", False),
         not_names=frozenset(data.get("not_names", "").split()),
         frame=frozenset(data.get("frame", "").split()),
@@ -115,6 +118,7 @@ def _language(data: dict[str, Any]) -> Language:
         hedge=_compile(hedge),
         ask=_compile(ask and f"{joint}(?:{ask})"),
         rejoin=_compile(rejoin and rf"(?:[,;]\s*|\s+)(?:{rejoin})"),
+        topic=_compile(_alternatives(cut.get("topic"))),
         question=_compile(_alternatives(cut.get("question"))),
         filler=frozenset(cut.get("filler", "").split("|")),
         ephemeral=_compile(_alternatives(refuse.get("ephemeral"))),

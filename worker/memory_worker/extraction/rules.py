@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from memory_contracts.names import LABELS_MAX, Kind
 from memory_worker.extraction.items import Candidate, Extraction, ReadMessage
-from memory_worker.extraction.patterns import PIECES, Pattern, languages
+from memory_worker.extraction.patterns import PIECES, Language, Pattern, languages
 from memory_worker.extraction.prose import Sentence, sentences
 
 CLAUSE_MIN_CHARS = 12
@@ -25,6 +25,7 @@ LEARNED_MAX_CHARS = 400
 _DATE = re.compile(PIECES["date"], re.IGNORECASE)
 _NUMBER = re.compile(r"[$€£¥]\s?\d|\b\d")
 _NAME = re.compile(r"(?<=[\w,;'’)] )[A-Z][\w'’-]*[a-z][\w'’-]*(?: (?:of |the |& )?[A-Z][\w'’&-]*)*")
+_POSSESSIVE = re.compile(r"['’]s?$")
 _WORD = re.compile(r"[^\W_][\w'’-]*")
 _QUOTED = re.compile(r"[\"“«][^\"“”«»]{0,400}[\"”»]")
 _EDGES = " \t\n,;:—–-.!。！、，：।۔"
@@ -38,6 +39,7 @@ class RuleExtractor:
 
     def __init__(self) -> None:
         self._languages = languages()
+        self._ascii_languages = tuple(language for language in self._languages if language.ascii)
         self._main = self._languages[0]
 
     def extract(self, messages: Sequence[ReadMessage]) -> Extraction:
@@ -80,7 +82,7 @@ class RuleExtractor:
         if not sentence.own or sentence.listed:
             return None
         text = _QUOTED.sub(lambda m: "\x00" * len(m.group()), sentence.text)
-        for language in self._languages:
+        for language in self._of(text):
             if language.standing_unless and language.standing_unless.search(text):
                 continue
             for n, regex in enumerate(language.standing, 1):
@@ -94,7 +96,7 @@ class RuleExtractor:
         return None
 
     def _remember(self, sentence: Sentence, before: Sentence | None, message: ReadMessage) -> Candidate | None:
-        for language in self._languages:
+        for language in self._of(sentence.text):
             if language.remember_unless and language.remember_unless.search(sentence.text):
                 continue
             if before and language.remember_previous and language.remember_previous.match(sentence.text):
@@ -109,6 +111,10 @@ class RuleExtractor:
                 if ASKED_MIN_CHARS <= len(what) <= CLAUSE_MAX_CHARS:
                     return self._asked(what, "fact", f"{language.code}.remember.{n}", message)
         return None
+
+    def _of(self, text: str) -> tuple[Language, ...]:
+        """Give the languages a sentence can be in."""
+        return self._ascii_languages if text.isascii() else self._languages
 
     def _asked(self, what: str, kind: Kind, pattern: str, message: ReadMessage, *, standing: bool = False) -> Candidate:
         return Candidate(
@@ -157,14 +163,25 @@ class RuleExtractor:
             before = clause
             hedge = self._main.hedge.match(clause) if self._main.hedge else None
             if hedge and len(clause) - hedge.end() >= CLAUSE_MIN_CHARS:
-                clause = clause[hedge.end() :]
+                clause = self._without_topic(clause[hedge.end() :])
             clause = _CONJUNCTION.sub("", clause).strip(_EDGES)
             if clause == before:
                 return clause if CLAUSE_MIN_CHARS <= len(clause) <= CLAUSE_MAX_CHARS else ""
 
+    def _without_topic(self, clause: str) -> str:
+        """Cut what a feeling was about where it says nothing: “my budget, and I prefer …” keeps “I prefer …”."""
+        topic = self._main.topic.search(clause) if self._main.topic else None
+        if topic is None or len(clause) - topic.end() < CLAUSE_MIN_CHARS or self._has_detail(clause[: topic.start()]):
+            return clause
+        return clause[topic.end() :]
+
+    def _has_detail(self, clause: str) -> bool:
+        """Whether a clause holds a number, a date or a name."""
+        return bool(_NUMBER.search(clause) or _DATE.search(clause) or self._names(clause))
+
     def _pattern(self, clause: str) -> Pattern | None:
         """Give the first pattern that matches a clause and finds in it what it needs."""
-        detail = bool(_NUMBER.search(clause) or _DATE.search(clause) or self._names(clause))
+        detail = self._has_detail(clause)
         content: int | None = None
         for pattern in self._main.patterns:
             if (pattern.needs == "detail" and not detail) or not pattern.match.search(clause):
@@ -180,7 +197,8 @@ class RuleExtractor:
     def _names(self, clause: str) -> tuple[str, ...]:
         if not self._main.case_names:
             return ()
-        return tuple(dict.fromkeys(n for n in _NAME.findall(clause) if n not in self._main.not_names))[:LABELS_MAX]
+        names = (_POSSESSIVE.sub("", name) for name in _NAME.findall(clause))
+        return tuple(dict.fromkeys(n for n in names if n not in self._main.not_names))[:LABELS_MAX]
 
 
 def _capital(text: str) -> str:
