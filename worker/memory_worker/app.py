@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from importlib import metadata
 from pathlib import Path
 
@@ -12,10 +12,12 @@ import msgspec
 import structlog
 
 from memory_contracts.credentials import Credentials, load_credentials
+from memory_contracts.functions.operations import DoctorReply
 from memory_contracts.subjects import Subjects
 from memory_worker.bus import (
     Bus,
     BusFiles,
+    CallInfo,
     Dispatcher,
     EmbeddedServer,
     Finished,
@@ -23,23 +25,29 @@ from memory_worker.bus import (
     Layout,
     Limits,
     Service,
+    check_permissions,
     create_streams,
+    forbidden_to_worker,
     refuse_second_store,
     verify_streams,
+    worker_permissions,
 )
 from memory_worker.clock import Clock, SystemClock
 from memory_worker.config import Settings
-from memory_worker.handlers import handlers
-from memory_worker.health import Health, HealthServer, Metrics
+from memory_worker.handlers import extraction_status, handlers
+from memory_worker.health import Health, HealthServer, Metrics, Systemd
 from memory_worker.recall import Embedder, StaticEmbedder
 from memory_worker.sink import InboxSink
-from memory_worker.store import DataDirectory, OpenTenants, new_id
+from memory_worker.store import Caller, DataDirectory, OpenTenants, new_id
 from memory_worker.tenant import Shared, Tenant
+from memory_worker.vitals import Vitals
 
 log = structlog.get_logger(__name__)
 
 EXIT_BUS_CLOSED = 70
 """Exit code when the bus closed the connection for good: a supervisor should start the worker again."""
+EXIT_STOP_LATE = 71
+"""Exit code when an orderly stop took longer than the setting `shutdown_s`."""
 STORE_ID_FILE = "store.id"
 """File that names this data directory, so that a second store for the same tenants is noticed."""
 FAILPOINT_ENV = "MEMORY_FAILPOINT"
@@ -82,9 +90,10 @@ async def run(
     try:
         await app.start(embedded=embedded)
         on_ready(app.info())
+        app.systemd.ready("serving")
         await app.until(stop)
     finally:
-        await app.stop()
+        await app.stop_in_time()
     return app.exit_code
 
 
@@ -97,6 +106,7 @@ class App:
         self.exit_code = 0
         self.metrics = Metrics(version())
         self.health = Health()
+        self.systemd = Systemd()
         self._directory = DataDirectory(Path(settings.data_dir))
         self._subjects = Subjects(settings.prefix, settings.turn_prefix)
         self._stack = contextlib.AsyncExitStack()
@@ -109,6 +119,10 @@ class App:
         """Start everything; what was started is stopped again when a later part fails."""
         self._directory.acquire()
         self._stack.callback(self._directory.release)
+        # Before anything that may take long, so that a migration is seen to be under way.
+        server = HealthServer(self.health, self.metrics.exposition)
+        self._http_port = await server.start(self.settings.http_host, self.settings.http_port)
+        self._stack.push_async_callback(server.stop)
         credentials = await self._bus_credentials(embedded)
         self._bus = await Bus.connect(credentials, name="memory-worker")
         self._stack.push_async_callback(self._bus.close)
@@ -132,8 +146,7 @@ class App:
                 return msgspec.structs.replace(found, url=settings.nats_url or found.url)
             found = load_credentials(settings.credentials)
             return msgspec.structs.replace(found, url=settings.nats_url or found.url)
-        layout = Layout(tenants=settings.tenants, prefix=settings.prefix, turn_prefix=settings.turn_prefix)
-        self._server = await EmbeddedServer.start(settings.data_dir, port=settings.port, layout=layout)
+        self._server = await EmbeddedServer.start(settings.data_dir, port=settings.port, layout=self._layout())
         self._stack.push_async_callback(self._server.stop)
         files = self._server.files
         admin = await Bus.connect(load_credentials(files.credentials_of("admin")), name="memory-admin")
@@ -142,6 +155,33 @@ class App:
         finally:
             await admin.close()
         return load_credentials(files.credentials_of("worker"))
+
+    def _layout(self) -> Layout:
+        """How the bus is laid out, as far as the settings tell."""
+        settings = self.settings
+        return Layout(
+            kind="single" if settings.require_own_inbox else "accounts",
+            tenants=self._served(),
+            prefix=settings.prefix,
+            turn_prefix=settings.turn_prefix,
+            session_subjects=(settings.session_get_subject, settings.session_messages_subject),
+            router_subjects=(
+                settings.router_complete_subject,
+                settings.router_embed_subject,
+                settings.router_models_subject,
+            ),
+        )
+
+    async def _permissions(self, bus: Bus) -> list[str]:
+        """What the bus lets the worker do beyond what it needs, or does not let it do."""
+        layout = self._layout()
+        needed = worker_permissions(layout, bus.credentials.inbox_prefix)
+        report = await check_permissions(bus, needed, forbidden_to_worker(layout))
+        return [
+            *(f"missing: {subject}" for subject in report.missing),
+            *(f"more than needed: {subject}" for subject in report.excess),
+            *(f"not refused: {subject}" for subject in report.unproven),
+        ]
 
     def _served(self) -> tuple[str, ...]:
         named = [tenant for tenant in self.settings.tenants if tenant != "*"]
@@ -158,6 +198,7 @@ class App:
             bus=bus,
             subjects=self._subjects,
             embedder=make_embedder(self.settings),
+            writer_observer=self.metrics,
             failpoint=self._failpoint,
         )
 
@@ -172,16 +213,6 @@ class App:
 
     async def _serve(self, bus: Bus, service: Service, tenants: OpenTenants[Tenant]) -> None:
         settings = self.settings
-        dispatcher = Dispatcher(
-            bus,
-            self._subjects,
-            handlers(tenants.get),
-            service,
-            limits=Limits(concurrency=settings.function_concurrency, deadline_s=settings.request_deadline_ms / 1_000),
-            require_own_inbox=settings.require_own_inbox,
-            serves=self._serves,
-            observer=self._observe,
-        )
         sink = InboxSink(
             tenants.get,
             max_rows=settings.inbox_max_rows,
@@ -198,13 +229,52 @@ class App:
             fetch=settings.turn_fetch,
             erase=settings.turn_stream_owned,
         )
+        vitals = Vitals(
+            settings=lambda: self.settings,
+            bus=bus,
+            subjects=self._subjects,
+            directory=self._directory.path,
+            intake=intake,
+            opened=tenants.opened,
+            served=self._served,
+            clock=self.clock,
+            # The embedded server's configuration is ours; another one does not tell.
+            sync_always=True if self._server is not None else None,
+            permission_drift=lambda: self._permissions(bus),
+        )
+
+        async def doctor(caller: Caller, request: object, info: CallInfo) -> DoctorReply:
+            tenant = await tenants.get(caller.tenant)
+            return await vitals.examine(tenant, version(), lambda: extraction_status(tenant))
+
+        dispatcher = Dispatcher(
+            bus,
+            self._subjects,
+            vitals.watch_answers({**handlers(tenants.get), "doctor": doctor}, self.metrics),
+            service,
+            limits=Limits(concurrency=settings.function_concurrency, deadline_s=settings.request_deadline_ms / 1_000),
+            require_own_inbox=settings.require_own_inbox,
+            serves=self._serves,
+            observer=self._observe,
+        )
         await dispatcher.start()
         self._stack.push_async_callback(dispatcher.stop)
         await intake.start()
         self._stack.push_async_callback(intake.stop)
-        server = HealthServer(self.health, self.metrics.exposition)
-        self._http_port = await server.start(settings.http_host, settings.http_port)
-        self._stack.push_async_callback(server.stop)
+        vitals.watch_health(self.health)
+        vitals.watch_metrics(self.metrics, self.health)
+        self._background(self.health.beat(), vitals.keep_sampling(self.metrics), self.systemd.keep_alive(self.health))
+
+    def _background(self, *works: Coroutine[object, object, None]) -> None:
+        """Run `works` until the end."""
+        tasks = [asyncio.create_task(work) for work in works]
+
+        async def cancel() -> None:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+        self._stack.push_async_callback(cancel)
 
     def _observe(self, finished: Finished) -> None:
         self.metrics.request(finished.function, "", finished.outcome, finished.seconds)
@@ -240,9 +310,19 @@ class App:
             self.health.mark_fatal("the bus closed the connection for good")
             self.exit_code = EXIT_BUS_CLOSED
 
+    async def stop_in_time(self) -> None:
+        """Stop everything, and leave anyway when that takes too long: correctness does not depend on an orderly end."""
+        try:
+            async with asyncio.timeout(self.settings.shutdown_s):
+                await self.stop()
+        except TimeoutError:
+            log.error("stop.late", seconds=self.settings.shutdown_s)
+            os._exit(EXIT_STOP_LATE)
+
     async def stop(self) -> None:
         """Stop everything that was started, the last first."""
         self.health.mark_stopping()
+        self.systemd.stopping()
         await self._stack.aclose()
 
 
