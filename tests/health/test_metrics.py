@@ -66,4 +66,4 @@ def test_no_label_names_a_principal_a_session_a_tenant_or_a_bank() -> None:
 def test_the_version_is_told() -> None:
     """A scrape says which release runs."""
     names = {name: dict(labels) for name, labels in samples(Metrics("0.1.0"))}
-    assert names["memory_build_total"]["version"] == "0.1.0"
+    assert names["memory_build_info"]["version"] == "0.1.0"

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import sqlite3
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -13,12 +14,17 @@ import click
 import msgspec
 import uvloop
 
+from memory_contracts.connection import BusError
+from memory_contracts.credentials import CredentialsError
+from memory_contracts.errors import FunctionError
 from memory_worker import logs
+from memory_worker.bus import ServerError, StoreConflict
 from memory_worker.cli import render
 from memory_worker.cli.command import Command, pass_session
 from memory_worker.cli.session import CONSOLIDATE, CREDENTIALS_ENV, Session
 from memory_worker.config import Settings
 from memory_worker.settings_source import SettingsError, adopt, differences
+from memory_worker.store import DataDirectoryInUse, DataDirectoryUnusable, StoreTooNew
 
 RESTART_MIN_S = 1.0
 """Pause before the consolidate worker is started again after it stopped by itself; doubles each time."""
@@ -97,8 +103,13 @@ def _run(
 
     try:
         code = uvloop.run(main())
-    except KeyboardInterrupt:
-        code = 130
+    except (BusError, CredentialsError, ServerError, StoreConflict) as error:
+        session.fail(FunctionError("unavailable", str(error)))
+    except (DataDirectoryInUse, DataDirectoryUnusable, StoreTooNew) as error:
+        session.fail(FunctionError("conflict", str(error)))
+    except sqlite3.DatabaseError as error:
+        hint = "`memory restore` the last backup into another --data-dir"
+        session.fail(FunctionError("internal", f"the store cannot be read: {error}", hint=hint))
     sys.exit(code)
 
 

@@ -143,7 +143,7 @@ def change(row: Change) -> str:
     """One journal row in one line."""
     what = f"{row.type} {row.target}"
     who = f"{row.actor.route}.{row.actor.principal}"
-    note = f"{who} · {row.cause.kind} {row.cause.id} · {row.bank} · {row.id}"
+    note = " · ".join(part for part in (who, f"{row.cause.kind} {row.cause.id}", row.bank, row.id) if part)
     return f"{moment(row.at)}  {clean(what)}  {dim(clean(note))}"
 
 

@@ -1,11 +1,12 @@
 """Commands that set things up: config, credentials, admin."""
 
+import asyncio
 import os
 
 import click
 import msgspec
 
-from memory_contracts.connection import Bus
+from memory_contracts.connection import Bus, BusError
 from memory_contracts.credentials import Credentials, CredentialsError, load_credentials
 from memory_contracts.errors import FunctionError, invalid
 from memory_contracts.subjects import Subjects
@@ -17,6 +18,9 @@ from memory_worker.cli import render
 from memory_worker.cli.command import Group, pass_session
 from memory_worker.cli.session import CREDENTIALS_ENV, EXIT_FAILING, Session
 from memory_worker.settings_source import describe, shown
+
+ACCEPTED_S = 5.0
+"""Longest wait for a running server to let a new identity in."""
 
 
 @click.group("config", cls=Group)
@@ -115,7 +119,7 @@ def credentials_add(
         )
     except ValueError as error:
         session.fail(FunctionError("invalid_input", str(error)))
-    told = reload_server(files)
+    told = reload_server(files) and session.guard(lambda: _accepted(load_credentials(path)))
     if session.as_json:
         click.echo(msgspec.json.encode({"path": str(path), "server_reloaded": told}).decode())
         return
@@ -124,6 +128,19 @@ def credentials_add(
         "the running server has read it" if told else f"a server of your own includes {files.accounts_conf}: reload it"
     )
     click.echo(render.dim(hint), err=True)
+
+
+async def _accepted(made: Credentials) -> bool:
+    """Wait until the server lets the new identity in; it reads its users a moment after it was told to."""
+    deadline = asyncio.get_running_loop().time() + ACCEPTED_S
+    while True:
+        try:
+            await (await Bus.connect(made, name="memory-credentials", wait=0)).close()
+            return True
+        except BusError:
+            if asyncio.get_running_loop().time() > deadline:
+                return False
+            await asyncio.sleep(0.05)
 
 
 def _known_url(files: BusFiles) -> str | None:

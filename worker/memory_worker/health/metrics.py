@@ -13,8 +13,10 @@ from prometheus_client import (
     Counter,
     GCCollector,
     Histogram,
+    Info,
     PlatformCollector,
     ProcessCollector,
+    disable_created_metrics,
     generate_latest,
 )
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -78,14 +80,15 @@ class Metrics:
     """Counts what the rooms report; one object per process."""
 
     def __init__(self, version: str) -> None:
+        disable_created_metrics()  # a start time per label set doubles the scrape and says nothing
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         GCCollector(registry=self.registry)
         self._sampled = _Sampled()
         self.registry.register(self._sampled)
-        build = self._counter("build", "Always 1; the labels say what runs.", "version", "python", "sqlite")
-        build.labels(version, platform.python_version(), sqlite3.sqlite_version).inc()
+        build = Info("memory_build", "What runs.", registry=self.registry)
+        build.info({"version": version, "python": platform.python_version(), "sqlite": sqlite3.sqlite_version})
         self._requests = self._counter("requests", "Requests answered.", "function", "route", "outcome")
         self._request_time = self._histogram("request_seconds", "Time from arrival to reply.", "function")
         self._group = Histogram(
