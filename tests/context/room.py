@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from memory_contracts.functions.banks import BankCreateRequest, RuleSetRequest
+from memory_contracts.functions.banks import BankCreateRequest, BankDeleteRequest, RuleSetRequest
 from memory_contracts.functions.memories import DeleteRequest, SaveRequest, UpdateRequest
 from memory_contracts.functions.recalling import ContextReply, ContextRequest, PreviewReply, PreviewRequest
 from memory_contracts.names import Route
@@ -112,6 +112,10 @@ class Room:
         """Make a bank as a person."""
         request = BankCreateRequest(name=name, owner=owner, layers=list(layers))
         return (await self.gate.bank_create(by, request)).bank
+
+    async def drop_bank(self, name: str, by: Caller = ME) -> None:
+        """Move a bank to the trash."""
+        await self.gate.bank_delete(by, BankDeleteRequest(name=name))
 
     async def context(self, message: str = "", session_id: str = "s1", **fields: Any) -> ContextReply:
         """Ask for a turn's context."""

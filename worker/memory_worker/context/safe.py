@@ -30,7 +30,8 @@ _FENCE = re.compile(r"[`\u1fef｀]{3,}|[~～]{3,}")
 _ELEMENT_NAME = re.compile(r"\bmemory\s*[-‐‑‒–—−_]\s*(block|rules|update|notices)\b", re.IGNORECASE)
 # The words that lead a line of the block. In a memory's own text they lose their pronoun.
 _LABEL = re.compile(
-    r"\b(?:you\s+(?=told\s+me\b)|i\s+(?=noticed\b)|i\s+(?=wrote\s+this\s+down\s+myself\b))", re.IGNORECASE
+    r"(?<![^\W\d_])(?:you\s+(?=told\s+me(?![^\W\d_]))|i\s+(?=(?:noticed|wrote\s+this\s+down\s+myself)(?![^\W\d_])))",
+    re.IGNORECASE,
 )
 
 _OPENING = re.compile("[<﹤＜≮]")
