@@ -32,18 +32,27 @@ class _Dumper(yaml.CSafeDumper):
         return True
 
 
+class _Lines(dict[str, Any]):
+    """Front matter as a whole: one field a line, whatever is in them."""
+
+
+def _represent_lines(dumper: yaml.representer.BaseRepresenter, value: _Lines) -> yaml.Node:
+    return dumper.represent_mapping("tag:yaml.org,2002:map", list(value.items()), flow_style=False)
+
+
 def _represent_time(dumper: yaml.representer.BaseRepresenter, value: datetime) -> yaml.Node:
     return dumper.represent_scalar("tag:yaml.org,2002:timestamp", value.astimezone(UTC).isoformat()[:-6] + "Z")
 
 
 _Dumper.add_representer(datetime, _represent_time)
+_Dumper.add_representer(_Lines, _represent_lines)
 
 
 def dump(values: dict[str, Any]) -> str:
     """Write the values that are there as YAML, one field a line, in the order given."""
-    kept = {key: value for key, value in values.items() if value is not None and value != () and value != []}
+    kept = _Lines((key, value) for key, value in values.items() if value is not None and value != [])
     dumped: str = yaml.dump(
-        kept, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=None, width=1_000_000
+        kept, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=True, width=1_000_000
     )
     return dumped
 

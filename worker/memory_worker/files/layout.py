@@ -56,9 +56,10 @@ def rule_file(folder: str, rule: str) -> str:
 
 
 def trash_folder(bank: Bank) -> str:
-    """Give the folder of a bank in the trash; `bank` as it was trashed. The time is exact, so that it is one bank's."""
+    """Give the folder of a bank in the trash, `bank` as it was trashed: its name, when, and which of that moment."""
     at = (bank.trashed_at or datetime.fromtimestamp(0, UTC)).astimezone(UTC)
-    return f"{TRASH}/{safe_component(bank.name)}-{at:%Y%m%dT%H%M%S}.{at.microsecond:06d}Z"
+    mark = (bank.trash_id or "")[-6:].lower()
+    return f"{TRASH}/{safe_component(bank.name)}-{at:%Y%m%dT%H%M%SZ}-{mark}"
 
 
 def place_of(path: str) -> Place | None:

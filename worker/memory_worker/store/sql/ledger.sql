@@ -6,7 +6,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?);
 DELETE FROM file_entries WHERE path = ?;
 
 -- name: move_folder
-UPDATE file_entries SET folder = ?, path = ? || substr(path, ?) WHERE folder = ?;
+UPDATE OR REPLACE file_entries SET folder = ?, path = ? || substr(path, ?) WHERE folder = ?;
 
 -- name: forget
 DELETE FROM file_entries WHERE target IN (SELECT value FROM json_each(?));
