@@ -3,10 +3,11 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from memory_contracts.functions.banks import BankCreateRequest, BankDeleteRequest, BankRestoreRequest, RuleSetRequest
 from memory_contracts.functions.memories import DeleteRequest, SaveRequest, UpdateRequest
+from memory_contracts.functions.review import SuggestionDecideRequest
 from memory_contracts.names import Route
 from memory_contracts.records import Memory, Notice, Rule, Suggestion
 from memory_worker.files import (
@@ -113,6 +114,11 @@ class World:
         """Bring a bank back, as a person."""
         await self.gate.bank_restore(self.person, BankRestoreRequest(name=name))
 
+    async def decide(self, suggestion: Suggestion, decision: Literal["approve", "reject"]) -> None:
+        """Decide a suggestion, as a person."""
+        request = SuggestionDecideRequest(ids=[suggestion.id], decision=decision)
+        await self.gate.suggestion_decide(self.person, request)
+
     # What the store has
 
     async def memory(self, memory_id: str) -> Memory:
@@ -137,7 +143,8 @@ class World:
         """Give the open suggestions of a bank."""
         row = await banks.read(self.store.readers, bank)
         assert row is not None
-        return await suggestions.page(self.store.readers, [row.n], "open", None, None, 100)
+        found = await suggestions.page(self.store.readers, [row.n], "open", None, None, 100)
+        return [one.suggestion for one in found]
 
     async def notices(self, bank: str = "main") -> list[Notice]:
         """Give the notices of a bank that nobody acknowledged."""

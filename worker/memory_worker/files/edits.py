@@ -148,6 +148,8 @@ class Edits:
                 if entry is not None and entry.digest == look.digest:
                     await self._clean(path, entry, rewrite)
                 else:
+                    # Asked again: a file read before this one may have taken over what was recorded here.
+                    entry = (await self._ledger.of_paths([path])).get(path)
                     read.changed += await self._dispatch(path, place, look, entry)
                 solved.append(path)
             except (Unreadable, Refused) as error:
