@@ -151,6 +151,7 @@ class Puller:
         self._open = 0
         self._lost_at = 0.0
         self._gone = False
+        self._stopped = False
         self._pause = 0.0
         self._sub: Any = None
         self._inbox = ""
@@ -163,10 +164,11 @@ class Puller:
 
     async def group(self) -> list[Pulled]:
         """Wait for messages and take all that are there, at most one batch. Empty when none came for one expiry.
+        After `stop` it gives what is left at once.
 
         Raises ConsumerGone when the server has no such consumer, BusClosed when the connection is closed for good.
         """
-        if not self._arrived:
+        if not self._arrived and not self._stopped:
             await self._wait()
         taken = [self._arrived.popleft() for _ in range(min(len(self._arrived), self._batch))]
         if not taken and self._gone:
@@ -184,6 +186,8 @@ class Puller:
 
     async def stop(self) -> list[Pulled]:
         """Stop pulling and give what arrived but was not taken."""
+        self._stopped = True
+        self._news.set()
         if self._sub is not None:
             await self._sub.stop()
         left = list(self._arrived)
@@ -199,7 +203,7 @@ class Puller:
         if self._open <= 0 or loop.time() >= self._lost_at:
             await self._pull()
         self._news.clear()
-        if self._arrived:
+        if self._arrived or self._stopped:
             return
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, self._lost_at - loop.time())):

@@ -108,8 +108,9 @@ class Dispatcher:
         """Take one message off the bus; never blocks and never raises."""
         arrived = time.perf_counter()
         address = self._subjects.parse_rpc(message.subject)
-        # Answers of JetStream that somebody directed here carry a status or no reply: they are nobody's request.
-        if address is None or not message.reply or "Status" in message.headers:
+        # Answers of JetStream that somebody directed here carry a status, no reply, or an acknowledgement as reply:
+        # they are nobody's request.
+        if address is None or not message.reply or message.reply[0] == "$" or "Status" in message.headers:
             return
         if self._require_own_inbox and not message.reply.startswith(_own_inbox(address)):
             # Answering would make the worker speak where the caller may not.
