@@ -136,7 +136,9 @@ def failures(unread: bool) -> str:
     for pair in read_pairs():
         act, kind = acted(pair.left, pair.right)
         if act != pair.expected and pair.unread is unread:
-            lines.append(f"{pair.kind} {pair.language}: {act} ({kind}), not {pair.expected}: {pair.left} | {pair.right}")
+            lines.append(
+                f"{pair.kind} {pair.language}: {act} ({kind}), not {pair.expected}: {pair.left} | {pair.right}"
+            )
     return "\n".join(lines)
 
 

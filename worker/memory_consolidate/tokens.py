@@ -6,7 +6,6 @@ from typing import NamedTuple
 import regex
 
 from memory_consolidate.lexicon import Lexicon, cjk_words, lexicon_of
-from memory_contracts.normal import normalise
 
 _EMPHASIS = regex.compile(r"(\*\*|__|`)(?=\S)(.+?)(?<=\S)\1")
 _QUOTES = regex.compile(
@@ -67,7 +66,7 @@ def tokens_of(text: str) -> Tokens:
 
 
 def _fold(token: str) -> str:
-    return token.casefold() if token.isascii() else (normalise(token) if token[0].isalpha() else token)
+    return token.casefold() if token.isascii() else unicodedata.normalize("NFKC", token.casefold())
 
 
 def _is_serial_comma(folded: list[str], index: int, lexicon: Lexicon) -> bool:
