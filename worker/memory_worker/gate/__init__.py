@@ -3,17 +3,26 @@
 from memory_worker.gate.access import may_read, may_write
 from memory_worker.gate.act import Act, GateSettings
 from memory_worker.gate.directory import BankDirectory
+from memory_worker.gate.review import Forgetting, Review
 from memory_worker.gate.saving import Vault
 from memory_worker.gate.service import Gate
+from memory_worker.gate.suggesting import LessonReader, Lessons
+from memory_worker.gate.sweeping import Sweeper, Swept
 from memory_worker.gate.turns import TurnCommit, TurnItem, TurnResult
 from memory_worker.gate.vault import KeyedVault
 
 __all__ = [
     "Act",
     "BankDirectory",
+    "Forgetting",
     "Gate",
     "GateSettings",
     "KeyedVault",
+    "LessonReader",
+    "Lessons",
+    "Review",
+    "Sweeper",
+    "Swept",
     "TurnCommit",
     "TurnItem",
     "TurnResult",

@@ -1,6 +1,7 @@
 """Who sees and writes which bank; a bank that is not visible does not exist for the caller."""
 
 from memory_contracts.errors import forbidden, not_found
+from memory_contracts.functions import FUNCTIONS
 from memory_contracts.names import AGENT_BANK_PREFIX, DEFAULT_BANK
 from memory_contracts.records import Bank
 from memory_worker.gate.act import Act
@@ -17,6 +18,12 @@ def may_read(caller: Caller, bank: Bank) -> bool:
 def may_write(caller: Caller, bank: Bank) -> bool:
     """Tell whether the caller may change what a bank holds: it is shared or the caller's own."""
     return bank.owner is None or caller.name == bank.owner
+
+
+def check_route(caller: Caller, function: str) -> None:
+    """Raise `forbidden` unless the contract's table gives the function to the caller's route."""
+    if caller.route not in FUNCTIONS[function].routes:
+        raise forbidden(f"{function} is not for the route {caller.route}", hint="suggest proposes a change to a person")
 
 
 def no_bank(name: str) -> Exception:

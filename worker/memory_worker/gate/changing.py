@@ -21,7 +21,7 @@ from memory_worker.gate.access import bank_of, no_memory
 from memory_worker.gate.act import Act
 from memory_worker.gate.calendar import expires_at
 from memory_worker.gate.cleaning import clean_label, clean_labels, clean_names, clean_text
-from memory_worker.gate.contradicting import contradicted, is_firm
+from memory_worker.gate.contradicting import firmly_against
 from memory_worker.gate.drafts import clean_claim
 from memory_worker.store import memories
 from memory_worker.store.banks import BankRow
@@ -57,13 +57,8 @@ def update(act: Act, request: UpdateRequest) -> MemoryReply:
     if not may_change(act, row.memory, bank):
         return _hold(act, row, bank, "update", request, _not_yours(row.memory))
     if not act.approved and act.origin.route != "human" and ("subject" in changed or "claim" in changed):
-        against = contradicted(
-            act,
-            BankRow(row.bank, bank),
-            changed.get("subject", row.memory.subject),
-            fields.get("claim", row.memory.claim),
-        )
-        if any(is_firm(other) and other.memory.id != row.memory.id for other in against):
+        subject, claim = fields.get("subject", row.memory.subject), fields.get("claim", row.memory.claim)
+        if firmly_against(act, BankRow(row.bank, bank), subject, claim) is not None:
             return _hold(act, row, bank, "update", request, "it contradicts what a person stated or pinned")
     if "text" in changed and act.origin.route in ("human", "agent"):
         changed.update(_authored(act, row.memory))

@@ -28,3 +28,8 @@ def contradicted(act: Act, bank: BankRow, subject: str | None, claim: Claim | No
 def is_firm(row: MemoryRow) -> bool:
     """Whether a memory gives way to a person only."""
     return row.memory.tier == "stated" or row.memory.pinned
+
+
+def firmly_against(act: Act, bank: BankRow, subject: str | None, claim: Claim | None) -> MemoryRow | None:
+    """Give a stated or pinned memory that a statement would contradict, if there is one."""
+    return next((row for row in contradicted(act, bank, subject, claim) if is_firm(row)), None)

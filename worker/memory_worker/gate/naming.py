@@ -26,33 +26,41 @@ def make(act: Act, name: str, kind: str = "thing", owner: str | None = None) -> 
     return entity
 
 
-def change(act: Act, old: Entity, type: str, **fields: object) -> Entity:
-    """Write a new revision of an entity and its journal row."""
+def change(act: Act, old: Entity, type: str, *, owner: str | None = None, **fields: object) -> Entity:
+    """Write a new revision of an entity and its journal row; `owner` as in `make`."""
     new = msgspec.structs.replace(old, revision=old.revision + 1, **fields)
     record = entities.update(act.tx, new)
-    act.tx.append(type, new.id, act.origin, bank=TENANT_BANK, before=encode(old), after=record)
+    act.tx.append(type, new.id, act.origin, bank=TENANT_BANK, owner=owner, before=encode(old), after=record)
     return new
 
 
-def property_of(act: Act, name: str) -> Property:
-    """Give a property, making it with many values where it is new."""
+def property_of(act: Act, name: str, owner: str | None = None) -> Property:
+    """Give a property, making it with many values where it is new; `owner` as in `make`."""
     known = entities.find_property(act.tx, name)
-    return known or put_property(act, Property(name=name))
+    return known or put_property(act, Property(name=name), owner)
 
 
-def put_property(act: Act, value: Property) -> Property:
+def put_property(act: Act, value: Property, owner: str | None = None) -> Property:
     """Write a property and its journal row."""
     old = entities.find_property(act.tx, value.name)
     record = entities.put_property(act.tx, value)
     before = None if old is None else encode(old)
-    act.tx.append("property.set", value.name, act.origin, bank=TENANT_BANK, before=before, after=record)
+    act.tx.append("property.set", value.name, act.origin, bank=TENANT_BANK, owner=owner, before=before, after=record)
     return value
+
+
+def remove_property(act: Act, name: str, owner: str | None = None) -> None:
+    """Remove a property that nothing claims, and write its journal row."""
+    old = entities.find_property(act.tx, name)
+    entities.remove_property(act.tx, name)
+    before = None if old is None else encode(old)
+    act.tx.append("property.set", name, act.origin, bank=TENANT_BANK, owner=owner, before=before)
 
 
 def record_claim(act: Act, memory_id: str, claim: Claim | None, owner: str | None = None) -> None:
     """Record what a live memory claims."""
     if claim is None:
         return
-    property_of(act, claim.property)
+    property_of(act, claim.property, owner)
     [entity] = resolve(act, [claim.entity], owner=owner)
     memories.set_claim(act.tx, memory_id, entity.id, claim.property, claim.value)

@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+from typing import TypeVar
 
 import msgspec
 
@@ -15,18 +16,33 @@ class Position(msgspec.Struct, array_like=True, frozen=True):
     id: str
 
 
-def to_cursor(position: Position) -> str:
+class NamePosition(msgspec.Struct, array_like=True, frozen=True):
+    """Where a page by name ended."""
+
+    name: str
+    id: str
+
+
+P = TypeVar("P", Position, NamePosition)
+
+
+def to_cursor(position: Position | NamePosition) -> str:
     """Give the cursor of a position."""
     return base64.urlsafe_b64encode(msgspec.json.encode(position)).decode().rstrip("=")
 
 
 def from_cursor(cursor: str | None) -> Position | None:
     """Read a cursor back. Raises `invalid_input` for one that this worker did not make."""
+    return read_cursor(cursor, Position)
+
+
+def read_cursor(cursor: str | None, kind: type[P]) -> P | None:
+    """Read a cursor back as one kind of position. Raises `invalid_input` for one that this worker did not make."""
     if cursor is None:
         return None
     try:
         raw = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
-        return msgspec.json.decode(raw, type=Position)
+        return msgspec.json.decode(raw, type=kind)
     except (binascii.Error, ValueError, msgspec.DecodeError) as error:
         raise invalid("cursor is not one of this worker's", "cursor", "use the cursor of the page before") from error
 

@@ -2,10 +2,13 @@
 
 from typing import Literal
 
+import msgspec
+
 from memory_contracts.errors import FunctionError
 from memory_contracts.functions.banks import RuleReply, RuleSetRequest
 from memory_contracts.names import LEARNED_RULE, RULE_MAX_CHARS
 from memory_contracts.records import LearnedLine, Rule, Source
+from memory_worker.gate import proposals
 from memory_worker.gate.access import open_bank
 from memory_worker.gate.act import Act
 from memory_worker.gate.cleaning import clean_document, clean_text
@@ -54,12 +57,12 @@ def set_rule(act: Act, request: RuleSetRequest) -> RuleReply:
     return RuleReply(rule=_put(act, bank, old, request.name, content, priority, lines))
 
 
-def add_learned(act: Act, bank: BankRow, text: str, source: Source) -> LineOutcome:
-    """Add a line to `learned`, unless it is there, was removed by a person, or there is no room."""
+def add_learned(act: Act, bank: BankRow, text: str, source: Source, *, again: bool = False) -> LineOutcome:
+    """Add a line to `learned`, unless it is there, was removed (and is not approved `again`), or has no room."""
     line_text = clean_text(text, "text", LINE_MAX_CHARS)
     mark = fingerprint(line_text)
     known = rules.find_line(act.tx, bank.n, mark)
-    if known is not None:
+    if known is not None and (known.state == "live" or not again):
         return "known" if known.state == "live" else "removed"
     old = rules.find(act.tx, bank.n, LEARNED_RULE)
     content = f"{old.content}\n- {line_text}" if old else f"- {line_text}"
@@ -69,12 +72,63 @@ def add_learned(act: Act, bank: BankRow, text: str, source: Source) -> LineOutco
     rules.put_line(act.tx, bank.n, mark, "live", line)
     priority = old.priority if old else LEARNED_PRIORITY
     _put(act, bank, old, LEARNED_RULE, content, priority, (*(old.lines if old else ()), line))
+    proposals.drop_needless(act, proposals.line_key(bank, line_text))
     return "added"
 
 
 def is_known(act: Act, bank: BankRow, text: str) -> bool:
     """Tell whether `learned` has a line, or had it and a person removed it."""
     return rules.find_line(act.tx, bank.n, fingerprint(clean_text(text, "text", LINE_MAX_CHARS))) is not None
+
+
+def restore(act: Act, bank: BankRow, name: str, before: Rule | None) -> None:
+    """Write a rule as it was, with its old source; None removes it."""
+    old = rules.find(act.tx, bank.n, name)
+    if name == LEARNED_RULE:
+        _restore_lines(act, bank, before.lines if before else (), old.lines if old else ())
+    if before is None:
+        rules.remove(act.tx, bank.n, name)
+        _append(act, bank, name, None if old is None else encode(old), None)
+        return
+    revision = old.revision + 1 if old else before.revision + 1
+    rule = msgspec.structs.replace(before, revision=revision, updated_at=act.now)
+    record = rules.put(act.tx, bank.n, rule)
+    _append(act, bank, name, None if old is None else encode(old), record)
+
+
+def undo_lines(act: Act, bank: BankRow, before: Rule, after: Rule) -> None:
+    """Undo what one change did to the lines of `learned`, leaving the lines that came since."""
+    current = rules.find(act.tx, bank.n, LEARNED_RULE)
+    assert current is not None
+    kept = {line.id for line in before.lines}
+    stood = {line.id for line in after.lines}
+    added = {fingerprint(line.text) for line in after.lines if line.id not in kept}
+    gone = [line for line in before.lines if line.id not in stood]
+    rows = [
+        row for row in current.content.split("\n") if not (lines_of(row) and fingerprint(lines_of(row)[0]) in added)
+    ]
+    present = {fingerprint(text) for row in rows for text in lines_of(row)}
+    back = [line for line in gone if fingerprint(line.text) not in present]
+    content = "\n".join([*rows, *(f"- {line.text}" for line in back)])
+    lines = (*(line for line in current.lines if fingerprint(line.text) not in added), *back)
+    restored = msgspec.structs.replace(current, content=content, lines=lines)
+    restore(act, bank, LEARNED_RULE, restored if content.strip() else None)
+
+
+def _restore_lines(act: Act, bank: BankRow, wanted: tuple[LearnedLine, ...], present: tuple[LearnedLine, ...]) -> None:
+    """Make the lines live or removed as a restored document has them, each with where it came from."""
+    marks = {fingerprint(line.text) for line in wanted}
+    for line in present:
+        if fingerprint(line.text) not in marks:
+            rules.put_line(act.tx, bank.n, fingerprint(line.text), "removed", line)
+    for line in wanted:
+        rules.put_line(act.tx, bank.n, fingerprint(line.text), "live", line)
+
+
+def has_line(act: Act, bank: BankRow, text: str) -> bool:
+    """Tell whether `learned` has a line now."""
+    known = rules.find_line(act.tx, bank.n, fingerprint(clean_text(text, "text", LINE_MAX_CHARS)))
+    return known is not None and known.state == "live"
 
 
 def lines_of(content: str) -> list[str]:
@@ -92,7 +146,7 @@ def lines_of(content: str) -> list[str]:
 def _sync_lines(act: Act, bank: BankRow, content: str) -> tuple[LearnedLine, ...]:
     """Make the lines agree with a document a person wrote: a line that is gone is remembered as removed."""
     present = {fingerprint(text): text for text in lines_of(content)}
-    source = Source(route=act.origin.route, principal=act.origin.principal)
+    source = Source(route=act.writer.route, principal=act.writer.principal)
     known = {row.mark: row for row in rules.lines(act.tx, bank.n)}
     for mark, row in known.items():
         if mark not in present and row.state == "live":
@@ -118,7 +172,7 @@ def _put(
         priority=priority,
         revision=old.revision + 1 if old else 1,
         updated_at=act.now,
-        source=Source(route=act.origin.route, principal=act.origin.principal, session_id=act.origin.session),
+        source=Source(route=act.writer.route, principal=act.writer.principal, session_id=act.origin.session),
         lines=lines,
     )
     record = rules.put(act.tx, bank.n, rule)
@@ -128,3 +182,4 @@ def _put(
 
 def _append(act: Act, bank: BankRow, name: str, before: bytes | None, after: bytes | None) -> None:
     act.tx.append("rule.set", name, act.origin, bank=bank.bank.name, owner=bank.bank.owner, before=before, after=after)
+    proposals.drop_needless(act, proposals.rule_key(bank, name))

@@ -6,10 +6,9 @@ from typing import TypeVar
 from memory_contracts.functions import banks as bank_functions
 from memory_contracts.functions import memories as memory_functions
 from memory_contracts.functions.base import Reply, Request
-from memory_contracts.records import CauseKind
-from memory_contracts.records import Bank
+from memory_contracts.records import Bank, CauseKind
 from memory_worker.gate import banking, changing, ruling, saving
-from memory_worker.gate.access import open_bank
+from memory_worker.gate.access import check_route, open_bank
 from memory_worker.gate.act import Act, GateSettings
 from memory_worker.gate.directory import BankDirectory
 from memory_worker.gate.reading import Reading, Render
@@ -52,6 +51,7 @@ class Gate:
         cause_kind: CauseKind | None = None,
     ) -> R:
         """Decide and commit one request; the same idempotency key gives the same reply and one effect."""
+        check_route(caller, function)
         kind = cause_kind or ("file" if caller.principal == FILE else "request")
         origin = Origin.of(caller, cause_id or key or new_id("req"), kind)
 

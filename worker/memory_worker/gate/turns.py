@@ -143,6 +143,7 @@ def _learn(act: Act, bank: BankRow, commit: TurnCommit, vault: Vault) -> int:
             "learned.add",
             {"bank": bank.bank.name, "text": item.text},
             reason="a standing instruction the user gave",
+            keys=[proposals.line_key(bank, item.text)],
             proposed={"text": item.text},
             source=_source(act, item, commit),
         )

@@ -58,6 +58,11 @@ def update(tx: Transaction, n: int, bank: Bank) -> None:
     tx.run(_SQL["update"], _encode(bank), bank.trash_id, trashed_at, n)
 
 
+def holds(tx: Transaction, n: int) -> bool:
+    """Tell whether a bank holds a live memory or a rule."""
+    return tx.one(_SQL["holds"], n, n) is not None
+
+
 def all_of(tx: Transaction) -> list[BankRow]:
     """Give every bank, trashed ones too."""
     return [_row(values) for values in tx.all(_SQL["all"])]

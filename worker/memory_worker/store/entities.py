@@ -61,6 +61,11 @@ def add_name(tx: Transaction, value: str, channel: str, entity_id: str) -> None:
     tx.run(_SQL["add_name"], normalise(value), channel, entity_id)
 
 
+def move_name(tx: Transaction, value: str, channel: str, entity_id: str) -> None:
+    """Let a name or alias that meant another entity mean this one."""
+    tx.run(_SQL["move_name"], normalise(value), channel, entity_id)
+
+
 def remove_name(tx: Transaction, value: str, channel: str, entity_id: str) -> None:
     """Take a name or alias from an entity."""
     tx.run(_SQL["remove_name"], normalise(value), channel, entity_id)

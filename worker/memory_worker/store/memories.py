@@ -175,6 +175,12 @@ def due(tx: Transaction, now: float, limit: int) -> list[MemoryRow]:
     return [_row(values) for values in tx.all(_SQL["due"], now, limit)]
 
 
+async def next_due(readers: Readers) -> float | None:
+    """Give the time (unix seconds) at which the next live memory lapses."""
+    values = await readers.one(_SQL["next_due"])
+    return None if values is None else float(values[0])
+
+
 def reinforce(tx: Transaction, memory_id: str, cause: str) -> bool:
     """Record that `cause` said the memory; False when it had been counted before."""
     return tx.run(_SQL["reinforce"], memory_id, cause) == 1

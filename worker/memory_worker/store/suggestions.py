@@ -27,9 +27,7 @@ def _row(values: tuple[Any, ...]) -> SuggestionRow:
     return SuggestionRow(values[0], _decode(values[1]))
 
 
-def insert(
-    tx: Transaction, bank: int, suggestion: Suggestion, evidence: bytes, keys: Sequence[str] = ()
-) -> bytes:
+def insert(tx: Transaction, bank: int, suggestion: Suggestion, evidence: bytes, keys: Sequence[str] = ()) -> bytes:
     """Add a suggestion; `evidence` is the hash under which the same one is known again.
 
     `keys` name what else, besides its targets, makes it needless when it changes.

@@ -28,3 +28,6 @@ SELECT bank, count(*) FROM suggestions WHERE state = 'open' GROUP BY bank;
 
 -- name: remove
 DELETE FROM banks WHERE n = ?;
+
+-- name: holds
+SELECT 1 FROM memories WHERE bank = ? AND state = 'live' UNION ALL SELECT 1 FROM rules WHERE bank = ? LIMIT 1;

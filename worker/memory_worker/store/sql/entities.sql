@@ -21,6 +21,10 @@ SELECT entity FROM entity_names WHERE key = ? AND channel = ?;
 -- name: move_names
 UPDATE entity_names SET entity = ? WHERE entity = ?;
 
+-- name: move_name
+INSERT INTO entity_names (key, channel, entity) VALUES (?, ?, ?)
+ON CONFLICT (key, channel) DO UPDATE SET entity = excluded.entity;
+
 -- name: remove_names
 DELETE FROM entity_names WHERE entity = ?;
 

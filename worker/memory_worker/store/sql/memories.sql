@@ -79,7 +79,8 @@ WHERE m.state = 'live' AND m.expires_at IS NOT NULL AND m.expires_at <= ? AND b.
 ORDER BY m.expires_at LIMIT ?;
 
 -- name: next_due
-SELECT min(expires_at) FROM memories WHERE state = 'live' AND expires_at IS NOT NULL;
+SELECT m.expires_at FROM memories m JOIN banks b ON b.n = m.bank
+WHERE m.state = 'live' AND m.expires_at IS NOT NULL AND b.trash_id IS NULL ORDER BY m.expires_at LIMIT 1;
 
 -- name: count_live
 SELECT count(*) FROM memories WHERE state = 'live';
