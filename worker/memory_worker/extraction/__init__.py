@@ -3,6 +3,7 @@
 from memory_worker.extraction.checks import Checker, Handed
 from memory_worker.extraction.items import Candidate, Cursor, Extraction, ReadMessage, ReadTurn
 from memory_worker.extraction.messages import read_messages
+from memory_worker.extraction.model import UnreadableReply
 from memory_worker.extraction.ports import (
     BankResolver,
     CommitTurn,
@@ -45,6 +46,7 @@ __all__ = [
     "SiblingAway",
     "TurnCommit",
     "TurnWorker",
+    "UnreadableReply",
     "Wait",
     "WorkerStatus",
     "find_secrets",

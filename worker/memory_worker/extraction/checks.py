@@ -4,14 +4,15 @@ The same checks hold for the rules and for a model. None of them asks a model, a
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from memory_contracts.names import LABEL_MAX_CHARS, LABELS_MAX, TEXT_MAX_CHARS
 from memory_contracts.normal import fingerprint, normalise
 from memory_worker.clock import to_datetime
-from memory_worker.extraction.items import Candidate, Extraction, ReadMessage, ReadTurn
+from memory_worker.extraction.items import Candidate, Extraction, ReadMessage, ReadTurn, by_id
+from memory_worker.extraction.messages import OWN_LEAD
 from memory_worker.extraction.patterns import languages
 from memory_worker.extraction.prose import sentences
 from memory_worker.extraction.secrets import MASK, find_secrets
@@ -30,12 +31,6 @@ GROUNDED_SHARE = 0.5
 _EMPHASIS = re.compile(r"[*_`~]+")
 _MARKUP = re.compile(
     r"<\s*/?\s*(?:memory|system|instruction|rule|tool|assistant|user|im_start|im_end|\|)|<\||\|>|\[/?INST\]|```",
-    re.IGNORECASE,
-)
-_TIER_LEADS = re.compile(
-    r"^\s*(?:[-*•]\s*)?(?:\[?\d{4}-\d\d-\d\d\]?\s*)?"
-    r"(?:you told me|i noticed|i wrote this down myself(?:, nothing has checked it)?)"
-    r"(?:\s*\(?\[?(?:on )?\d{4}-\d\d-\d\d\)?\]?)?\s*[:—–-]*\s*",
     re.IGNORECASE,
 )
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
@@ -71,8 +66,9 @@ class Checker:
     """The checks of one turn. Raises nothing; `refused` counts by check what was turned away."""
 
     def __init__(self, read: ReadTurn, handed: Handed = NOTHING_HANDED) -> None:
-        self._messages = {m.id: m for m in read.messages}
-        self._folded = {m.id: folded(m.text) for m in read.messages}
+        self._messages = by_id(read.messages)
+        self._folds: dict[str, str] = {}
+        self._secret_parts: dict[str, list[str]] = {}
         self._handed = handed
         self._handed_texts = [t for t in (normalise(t) for t in handed.texts) if len(t) >= RESTATED_MIN_CHARS]
         self._said_words: set[str] | None = None
@@ -106,15 +102,14 @@ class Checker:
         if message.role != item.role or message.role != "user":
             return "role"
         quote = folded(item.quote)
-        if len(quote) < QUOTE_MIN_CHARS or quote not in self._folded[message.id]:
+        if len(quote) < QUOTE_MIN_CHARS or quote not in self._folded(message):
             return "quote"
         if not TEXT_MIN_CHARS <= len(item.text) <= TEXT_MAX_CHARS:
             return "length"
-        fields = (item.text, item.quote, item.subject or "", *item.entities, *item.tags)
-        claim = (item.claim.entity, item.claim.property, item.claim.value) if item.claim else ()
-        if any(MASK in f or find_secrets(f) for f in (*fields, *claim)) or self._cut_from_secret(item, message):
+        fields = (item.text, item.quote, item.subject or "", *item.entities, *item.tags, *_claim_texts(item))
+        if self._holds_secret(item, message, fields):
             return "secret"
-        if any(_MARKUP.search(f) for f in (*fields, *claim)):
+        if any(_MARKUP.search(field) for field in fields):
             return "markup"
         if is_addressed(item.text) or is_addressed(item.quote):
             return "addressed"
@@ -128,17 +123,26 @@ class Checker:
             return "not_said"
         return None
 
-    def _cut_from_secret(self, item: Candidate, message: ReadMessage) -> bool:
-        """Whether the item holds part of a secret whose label lies outside the quote."""
-        found = find_secrets(message.text)
-        if not found:
-            return False
-        parts = [normalise(message.text[f.start : f.end]) for f in found]
-        said = normalise(" ".join((item.text, item.quote, item.claim.value if item.claim else "")))
-        return any(part and part in said for part in parts)
+    def _folded(self, message: ReadMessage) -> str:
+        if message.id not in self._folds:
+            self._folds[message.id] = folded(message.text)
+        return self._folds[message.id]
+
+    def _holds_secret(self, item: Candidate, message: ReadMessage, fields: Sequence[str]) -> bool:
+        """Whether the item holds a secret, or the value of one whose label lies outside the quote."""
+        if message.id not in self._secret_parts:
+            found = find_secrets(message.text)
+            self._secret_parts[message.id] = [normalise(message.text[f.start : f.end]) for f in found]
+        parts = self._secret_parts[message.id]
+        if any(MASK in field for field in fields):
+            return True
+        if item.model is None and not parts:
+            return False  # the rules' texts are parts of the message, which holds none
+        said = normalise(" ".join(fields))
+        return any(find_secrets(field) for field in fields) or any(part and part in said for part in parts)
 
     def _restated(self, text: str) -> bool:
-        bare = _TIER_LEADS.sub("", text)
+        bare = OWN_LEAD.sub("", text)
         if fingerprint(text) in self._handed.fingerprints or fingerprint(bare) in self._handed.fingerprints:
             return True
         if not self._handed_texts:
@@ -164,7 +168,7 @@ class Checker:
 
     def _grounded(self, item: Candidate, message: ReadMessage) -> bool:
         """Whether the statement of a model says what was said: its numbers, its words, its polarity."""
-        said = self._folded[message.id]
+        said = self._folded(message)
         numbers = set(_NUMBER.findall(said))
         allowed = numbers | _date_numbers(item.occurred_at) | _date_numbers(message.at)
         values = " ".join((item.text, item.claim.value if item.claim else "", " ".join(item.entities)))
@@ -181,7 +185,7 @@ class Checker:
 
     def _said(self) -> set[str]:
         if self._said_words is None:
-            text = " ".join(self._folded[m.id] for m in self._messages.values() if m.role == "user")
+            text = " ".join(self._folded(m) for m in self._messages.values() if m.role == "user")
             self._said_words = set(_WORD.findall(text))
         return self._said_words
 
@@ -196,6 +200,10 @@ def tidied(item: Candidate) -> Candidate:
         entities=_labels(item.entities),
         tags=_labels(item.tags),
     )
+
+
+def _claim_texts(item: Candidate) -> tuple[str, ...]:
+    return (item.claim.entity, item.claim.property, item.claim.value) if item.claim else ()
 
 
 def _labels(values: Iterable[str]) -> tuple[str, ...]:

@@ -1,5 +1,7 @@
 """The plain values that pass through extraction: what was read, what was found, what is to be stored."""
 
+from collections.abc import Iterable
+
 import msgspec
 
 from memory_contracts.names import Confidence, Kind
@@ -67,6 +69,18 @@ class Extraction(msgspec.Struct, frozen=True, kw_only=True):
     refused: dict[str, int] = {}
     ignored: dict[str, int] = {}
     cursor: Cursor | None = None
+
+
+def by_id(messages: Iterable[ReadMessage]) -> dict[str, ReadMessage]:
+    """Give messages by id. Where an id was used twice the user's message stands, and two of theirs are joined."""
+    out: dict[str, ReadMessage] = {}
+    for message in messages:
+        known = out.get(message.id)
+        if known is None or (known.role != "user" and message.role == "user"):
+            out[message.id] = message
+        elif message.role == "user":
+            out[message.id] = ReadMessage(message.id, "user", f"{known.text}\n{message.text}", known.at)
+    return out
 
 
 def add_counts(*parts: dict[str, int]) -> dict[str, int]:

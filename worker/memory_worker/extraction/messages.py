@@ -62,6 +62,16 @@ _OTHERS = "|".join(
 _OWN_BLOCK = re.compile(rf"<\s*({_OWN})\b[^<>]*>.*?(?:<\s*/\s*\1\s*>|\Z)", re.IGNORECASE | re.DOTALL)
 _OTHER_BLOCK = re.compile(rf"<\s*({_OTHERS})\b[^<>]*>.*?<\s*/\s*\1\s*>", re.IGNORECASE | re.DOTALL)
 _STRAY_CLOSE = re.compile(rf"\A.*<\s*/\s*(?:{_OWN})\s*>", re.IGNORECASE | re.DOTALL)
+OWN_LEAD = re.compile(
+    r"^[ \t]*(?:[-*•][ \t]*)?"
+    r"(?:you told me|i noticed|i wrote this down myself(?:, nothing has checked it)?)(?:, unsure)?"
+    r"[ \t]*\(\d{4}-\d\d-\d\d[^)\n]*\)[ \t]*:[ \t]*",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""What leads a line of the memories block: its tier in plain words, and the date."""
+_OWN_LINE = re.compile(
+    OWN_LEAD.pattern + r".*$|^.*do not claim this is everything; if asked what you remember.*$", OWN_LEAD.flags
+)
 _MAYBE_MARKUP = re.compile("[<＜﹤‹〈]")
 _MARKUP_LOOKALIKES = str.maketrans(
     {"＜": "<", "﹤": "<", "‹": "<", "〈": "<", "＞": ">", "﹥": ">", "›": ">", "〉": ">"}
@@ -118,6 +128,9 @@ def clean(text: str, ignored: dict[str, int]) -> str:
         text, others = _OTHER_BLOCK.subn("\n", text)
         if own + stray + others:
             ignored["injected_block"] = ignored.get("injected_block", 0) + own + stray + others
+    text, lines = _OWN_LINE.subn("", text)
+    if lines:
+        ignored["injected_block"] = ignored.get("injected_block", 0) + lines
     if len(text) > MESSAGE_MAX_CHARS:
         _count(ignored, "long_message")
         text = text[:MESSAGE_MAX_CHARS]

@@ -7,7 +7,7 @@ from memory_contracts.siblings import CompleteReply, CompleteRequest
 from memory_worker.clock import Clock
 from memory_worker.extraction import prompt
 from memory_worker.extraction.breaker import Breaker
-from memory_worker.extraction.items import Candidate, ReadMessage
+from memory_worker.extraction.items import Candidate, ReadMessage, by_id
 from memory_worker.extraction.ports import Completer, ResolvedBank, SiblingAway
 from memory_worker.extraction.reply import Unreadable, candidate, read_items
 from memory_worker.extraction.secrets import MASK, find_secrets, mask_secrets
@@ -48,7 +48,7 @@ class ModelExtractor:
         self, messages: Sequence[ReadMessage], bank: ResolvedBank, known: Sequence[str], rules: Sequence[str]
     ) -> tuple[list[Candidate], dict[str, int], str]:
         """Give the candidates of a conversation, unchecked; counts of what could not be read; the model's name."""
-        by_id = {m.id: m for m in messages}
+        named = by_id(messages)
         found: list[Candidate] = []
         ignored: dict[str, int] = {}
         model = self._model
@@ -72,7 +72,7 @@ class ModelExtractor:
             if cut:
                 ignored["reply_cut"] = ignored.get("reply_cut", 0) + 1
             for item in items:
-                made = candidate(item, by_id, model)
+                made = candidate(item, named, model)
                 if made is None:
                     ignored["bad_item"] = ignored.get("bad_item", 0) + 1
                 else:

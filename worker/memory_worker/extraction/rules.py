@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from memory_contracts.names import LABELS_MAX, Kind
+from memory_worker.extraction.dates import said_date
 from memory_worker.extraction.items import Candidate, Extraction, ReadMessage
 from memory_worker.extraction.patterns import PIECES, Language, Pattern, languages
 from memory_worker.extraction.prose import Sentence, sentences
@@ -75,6 +76,7 @@ class RuleExtractor:
                     entities=self._names(clause),
                     subject=pattern.subject,
                     pattern=f"{self._main.code}.{pattern.name}",
+                    occurred_at=said_date(clause, message.at),
                 )
 
     def _standing(self, sentence: Sentence, message: ReadMessage) -> Candidate | None:
@@ -126,6 +128,7 @@ class RuleExtractor:
             entities=() if standing else self._names(what),
             confidence="high",
             pattern=pattern,
+            occurred_at=None if standing else said_date(what, message.at),
             standing=standing,
         )
 

@@ -12,13 +12,12 @@ import structlog
 
 from memory_contracts.errors import FunctionError
 from memory_contracts.turns import TurnCompleted, TurnMessage
-from memory_worker.clock import Clock
+from memory_worker.clock import Clock, to_datetime
 from memory_worker.config import Settings
 from memory_worker.extraction.breaker import Breaker
-from memory_worker.extraction.checks import Checker
-from memory_worker.extraction.items import Candidate, Cursor, Extraction, ReadTurn, add_counts
+from memory_worker.extraction.items import Cursor, Extraction, ReadTurn, add_counts
 from memory_worker.extraction.messages import read_messages
-from memory_worker.extraction.model import ModelExtractor, UnreadableReply
+from memory_worker.extraction.model import UnreadableReply
 from memory_worker.extraction.ports import (
     BankResolver,
     CommitTurn,
@@ -34,7 +33,7 @@ from memory_worker.extraction.ports import (
     TurnCommit,
     Wait,
 )
-from memory_worker.extraction.rules import RuleExtractor
+from memory_worker.extraction.reader import TurnReader
 
 IDLE_S = 5.0
 """Longest pause between looks at an inbox that nobody woke the worker for, in seconds."""
@@ -42,10 +41,6 @@ ERROR_PAUSE_S = 1.0
 """Pause after the inbox itself could not be read, in seconds."""
 SIBLING_MESSAGES_MAX = 5_000
 """Most messages of a session that are fetched for one turn; the rest are read with the next."""
-THREAD_CHARS = 50_000
-"""From this much text on, in characters, the rules run in a thread, so that other sessions are not held up."""
-QUERY_CHARS = 2_000
-"""How much of the user's words is used to look up the nearest memories, in characters."""
 GRACE_S = 10.0
 """How long turns at work may go on after a stop, in seconds."""
 JITTER = 0.2
@@ -89,29 +84,12 @@ class TurnWorker:
         self._inbox = inbox
         self._commit = commit
         self._siblings = siblings if settings.session_manager == "required" else None
-        self._handed = context_memory
-        self._nearest = nearest
         self._settings = settings
         self._clock = clock
         self._banks = banks
-        self._rules = RuleExtractor()
         self._breaker = Breaker(settings.sibling_retry_s)
         self._router = router if settings.router == "required" else None
-        self._by_model = settings.extractor == "model" or (
-            settings.extractor == "auto" and settings.router == "required"
-        )
-        self._model = (
-            ModelExtractor(
-                self._router,
-                self._breaker,
-                clock,
-                model=settings.router_model,
-                chunk_chars=settings.extraction_chunk_chars,
-                output_tokens=settings.extraction_output_tokens,
-            )
-            if self._router
-            else None
-        )
+        self._reader = TurnReader(self._router, self._breaker, context_memory, nearest, settings, clock)
         self._wake = asyncio.Event()
         self._stopping = False
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -134,8 +112,14 @@ class TurnWorker:
             dict(self._refused),
             dict(self._ignored),
             router,
-            "model" if self._by_model else "rules",
+            self._reader.extractor,
         )
+
+    async def read_note(self, bank: ResolvedBank, text: str) -> Extraction:
+        """Read a note as a turn is read: a user's message of now. Raises `SiblingAway`, `UnreadableReply`."""
+        message = TurnMessage(id="note", role="user", text=text, at=to_datetime(self._clock.now()))
+        extraction, _ = await self._reader.extract(read_messages([message]), bank, session_id=None)
+        return extraction
 
     async def run(self) -> None:
         """Work the inbox until `stop`. Returns when what was at work is done."""
@@ -258,7 +242,8 @@ class TurnWorker:
         try:
             bank = await self._bank(event)
             read = await self._read(event, turn.cursor)
-            extraction, extractor = await self._extract(event, read, bank)
+            extraction, extractor = await self._reader.extract(read, bank, event.session_id)
+            extraction = msgspec.structs.replace(extraction, cursor=later(turn.cursor, read.cursor))
         except _Skip as skip:
             extraction = Extraction(ignored={str(skip): 1})
         await self._commit.commit_turn(
@@ -306,59 +291,15 @@ class TurnWorker:
             after = page.cursor
         return out
 
-    async def _extract(self, event: TurnCompleted, read: ReadTurn, bank: ResolvedBank) -> tuple[Extraction, str]:
-        user_text = "\n".join(m.text for m in read.messages if m.role == "user")
-        if not user_text:
-            return Extraction(ignored=read.ignored, cursor=read.cursor), "none"
-        handed = await self._handed.lines(event.session_id, bank.name)
-        ignored = read.ignored
-        if self._by_model:
-            if self._model is None:
-                raise SiblingAway("router")
-            known = await self._nearest.memories(
-                bank.name, user_text[:QUERY_CHARS], self._settings.extraction_known_memories
-            )
-            rules = await self._nearest.learned(bank.name)
-            candidates, unread, name = await self._model.extract(read.messages, bank, known, rules)
-            ignored = add_counts(ignored, unread)
-        else:
-            found = (
-                await asyncio.to_thread(self._rules.extract, read.messages)
-                if len(user_text) > THREAD_CHARS
-                else self._rules.extract(read.messages)
-            )
-            candidates, name = [*found.items, *found.learned], "rules"
-        checked = Checker(read, handed).run(candidates, ignored=ignored)
-        return bounded(checked, self._settings, read.cursor), name
-
 
 class _NoMessages(Exception):
     """The turn came without messages, and there is no session manager to ask."""
 
 
-def bounded(checked: Extraction, settings: Settings, cursor: Cursor | None) -> Extraction:
-    """Hold an extraction to the settings: how many memories a turn may add, and what becomes of its instructions.
-
-    Instructions over the bound become suggestions; where rule learning is off they are kept as memories. Memories over
-    the bound are counted as refused; those said outright come first.
-    """
-    items: list[Candidate] = list(checked.items)
-    learned: list[Candidate] = []
-    suggested: list[Candidate] = []
-    if settings.rule_learning == "off":
-        items += [msgspec.structs.replace(line, standing=False) for line in checked.learned]
-    elif settings.rule_learning == "suggest":
-        suggested = list(checked.learned)
-    else:
-        learned = checked.learned[: settings.learned_lines_per_turn]
-        suggested = checked.learned[settings.learned_lines_per_turn :]
-    refused = dict(checked.refused)
-    over = len(items) - settings.extraction_items_max
-    if over > 0:
-        rank = {"high": 0, "normal": 1, "low": 2}
-        order = sorted(range(len(items)), key=lambda n: (rank[items[n].confidence], n))
-        items = [items[n] for n in sorted(order[: settings.extraction_items_max])]
-        refused["too_many"] = over
-    return Extraction(
-        items=items, learned=learned, suggested=suggested, refused=refused, ignored=checked.ignored, cursor=cursor
-    )
+def later(one: Cursor | None, other: Cursor | None) -> Cursor | None:
+    """The later of two cursors, so that a late turn does not take a session back. Without times, the second."""
+    if one is None or other is None:
+        return other or one
+    if one.at is not None and other.at is not None and other.at < one.at:
+        return one
+    return other
