@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +89,25 @@ def until(condition: Any, seconds: float = 15.0) -> Any:
         assert time.monotonic() < deadline, "not in time"
         time.sleep(0.02)
     return value
+
+
+Start = Callable[..., Running]
+"""Starts a worker that the test may stop itself; whatever still runs at its end is killed."""
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Start workers that do not outlive the test."""
+    started: list[Running] = []
+
+    def one(data_dir: Path, *flags: str, **more: str) -> Running:
+        started.append(Running(data_dir, *flags, **more))
+        return started[-1]
+
+    yield one
+    for worker in started:
+        if worker.process.poll() is None:
+            worker.stop(signal.SIGKILL)
 
 
 @pytest.fixture(scope="module")

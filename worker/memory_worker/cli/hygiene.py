@@ -4,13 +4,11 @@ import sys
 from typing import Any
 
 import click
-import uvloop
 
-from memory_worker import logs
 from memory_worker.cli import render
 from memory_worker.cli.command import Group, pass_session
 from memory_worker.cli.memories import BANK
-from memory_worker.cli.process import until_stopped
+from memory_worker.cli.process import run_helper
 from memory_worker.cli.session import CONSOLIDATE, EXIT_FAILING, Session
 
 
@@ -25,8 +23,7 @@ def consolidate(context: click.Context, stop_on_eof: bool) -> None:
 
     session = context.ensure_object(Session)
     credentials = session.credentials(session.speaks_as or CONSOLIDATE)
-    logs.configure(session.settings().log_level)
-    sys.exit(uvloop.run(until_stopped(serve(credentials), stop_on_eof=stop_on_eof)))
+    run_helper(session, serve(credentials), stop_on_eof=stop_on_eof)
 
 
 HEAD = ("bank", "state", "read", "found", "superseded", "suggested", "known", "carried", "skipped", "seconds", "run")

@@ -8,7 +8,7 @@ import sqlite3
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 import msgspec
@@ -21,7 +21,7 @@ from memory_worker import logs
 from memory_worker.bus import ServerError, StoreConflict
 from memory_worker.cli import render
 from memory_worker.cli.command import Command, pass_session
-from memory_worker.cli.session import CONSOLIDATE, CREDENTIALS_ENV, Session
+from memory_worker.cli.session import CONSOLIDATE, CREDENTIALS_ENV, ROUTER, Session
 from memory_worker.config import Settings
 from memory_worker.settings_source import SettingsError, adopt, differences
 from memory_worker.store import DataDirectoryInUse, DataDirectoryUnusable, StoreTooNew
@@ -31,7 +31,9 @@ RESTART_MIN_S = 1.0
 RESTART_MAX_S = 60.0
 """Longest such pause."""
 STOP_S = 10.0
-"""Time the consolidate worker has to stop before it is killed."""
+"""Time a helper has to stop before it is ended."""
+EXIT_STOP_LATE = 71
+"""Exit code of a helper that did not stop in time."""
 
 
 @click.command(cls=Command)
@@ -199,17 +201,34 @@ async def until_stopped(main: Awaitable[int], *, stop_on_eof: bool) -> int:
     """Run `main` until it ends, a signal asks for an end, or the parent that holds our input is gone."""
     loop = asyncio.get_running_loop()
     task = asyncio.ensure_future(main)
+
+    def stop(*_: object) -> None:
+        task.cancel()
+        # Whatever holds on to its work after that, the process does not outlive its end.
+        loop.call_later(STOP_S, os._exit, EXIT_STOP_LATE)
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, task.cancel)
+        loop.add_signal_handler(number, stop)
     if stop_on_eof:
         reader = asyncio.StreamReader()
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-        watcher = asyncio.ensure_future(reader.read())
-        watcher.add_done_callback(lambda _: task.cancel())
+        asyncio.ensure_future(reader.read()).add_done_callback(stop)
     try:
         return await task
     except asyncio.CancelledError:
         return 0
+
+
+def run_helper(session: Session, main: Awaitable[int], *, stop_on_eof: bool = False) -> NoReturn:
+    """Run one of the helpers as this process's work and leave with its exit code."""
+    logs.configure(session.settings().log_level)
+    try:
+        code = uvloop.run(until_stopped(main, stop_on_eof=stop_on_eof))
+    except FunctionError as error:
+        session.fail(error)
+    except (BusError, CredentialsError) as error:
+        session.fail(FunctionError("unavailable", str(error)))
+    sys.exit(code)
 
 
 @click.command(cls=Command)
@@ -220,9 +239,7 @@ def router(session: Session) -> None:
         from memory_router import serve
     except ModuleNotFoundError as error:
         raise click.ClickException(f"{error.name} is missing: pip install 'memory-worker[router]'") from None
-    credentials = session.credentials(session.speaks_as or "system-router")
-    logs.configure(session.settings().log_level)
-    sys.exit(uvloop.run(until_stopped(serve(credentials), stop_on_eof=False)) or 0)
+    run_helper(session, serve(session.credentials(session.speaks_as or ROUTER)))
 
 
 COMMANDS: list[click.Command] = [up, worker, router]

@@ -27,6 +27,8 @@ PROGRAM = "agent-default"
 """Who speaks when standard input is no terminal: a program must not pass for a person by default."""
 CONSOLIDATE = "system-consolidate"
 """The consolidate worker's own identity."""
+ROUTER = "system-router"
+"""The router bridge's own identity."""
 CONFIG_FILE = Path(".config") / "memory-worker" / "config.toml"
 """Read below the home directory when neither `--config` nor `MEMORY_CONFIG` names a file."""
 
