@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from memory_worker.recall import RecallOutcome, RecallQuery, RecallService, RecallSettings, StaticEmbedder
 
+from memory_worker.recall import RecallOutcome, RecallQuery, RecallService, RecallSettings, StaticEmbedder
 from tests.recall.store_double import FixedClock, StoreDouble, memory
 
 

@@ -4,7 +4,10 @@ Sources: WordNet 3.0 glosses and examples (Debian `wordnet-base`, WordNet licenc
 (`apt-cache dumpavail`, the archive's metadata), the `fortunes` collection (BSD and public domain) and sentences
 made here from WordNet's common words in the forms people use when they talk to an assistant. No evaluation data.
 
-    python corpus.py OUT.txt [--texts 260000]
+    python corpus.py OUT.txt [--part short|long] [--texts 300000]
+
+`short` is mostly single sentences, `long` paragraphs: package descriptions and several sentences about one matter, as in
+a request to an assistant. Fetch the long descriptions with `apt-get -o Acquire::Languages=en update` first.
 """
 
 import argparse
@@ -16,6 +19,7 @@ from pathlib import Path
 
 WORDNET = Path("/usr/share/wordnet")
 FORTUNES = Path("/usr/share/games/fortunes")
+APT_LISTS = Path("/var/lib/apt/lists")
 SEED = 7
 
 NAMES = ["Anna", "Ben", "Carla", "David", "Elena", "Frank", "Grace", "Hugo", "Ines", "Jack", "Karen", "Leo", "Maya", "Nina", "Oscar", "Paula", "Quinn", "Rosa", "Sam", "Tara", "Uma", "Victor", "Wendy", "Xavier", "Yuki", "Zoe", "Alex", "Beth", "Chris", "Dana", "Eric", "Fatima", "George", "Hannah", "Ivan", "Julia", "Kevin", "Laura", "Mark", "Nora", "Omar", "Peter", "Rachel", "Steve", "Tom", "Vera", "Will", "Amir", "Lucy", "Marta", "Sofia"]
@@ -52,13 +56,16 @@ def common_words(part: str, most: int) -> list[str]:
     return [w.replace("_", " ") for w, _ in sorted(counts.items(), key=lambda kv: (-kv[1], kv[0]))[:most]]
 
 
-def debian_descriptions() -> Iterator[str]:
-    """Yields the long descriptions of Debian's packages: the corpus' source of long and technical text."""
-    out = subprocess.run(["apt-cache", "dumpavail"], capture_output=True, text=True, check=True).stdout  # noqa: S607
-    for block in re.split(r"\n\n", out):
-        found = re.search(r"^Description(?:-en)?: (.*(?:\n .*)*)", block, re.MULTILINE)
-        if found:
-            yield re.sub(r"\s+", " ", re.sub(r"\n \.\n", " ", found.group(1))).strip()
+def debian_descriptions(*, long: bool) -> Iterator[str]:
+    """Yields the descriptions of Debian's packages: one line each, or the whole paragraphs."""
+    if long:
+        files = sorted(APT_LISTS.glob("*_main_i18n_Translation-en*"))
+        command = ["/usr/lib/apt/apt-helper", "cat-file", *map(str, files)]
+    else:
+        command = ["apt-cache", "dumpavail"]
+    out = subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603 - fixed commands
+    for found in re.finditer(r"^Description(?:-en)?: (.*(?:\n .*)*)", out, re.MULTILINE):
+        yield re.sub(r"\s+", " ", re.sub(r"\n \.\n", " ", found.group(1))).strip()
 
 
 def fortunes() -> Iterator[str]:
@@ -72,39 +79,62 @@ def fortunes() -> Iterator[str]:
                 yield text
 
 
-def made(rng: random.Random, patterns: list[str], count: int) -> Iterator[str]:
-    """Yields `count` sentences from patterns filled with WordNet's common words."""
-    nouns, verbs, adjectives = common_words("noun", 6000), common_words("verb", 2500), common_words("adj", 2000)
+def made(rng: random.Random, patterns: list[str], count: int, sentences: tuple[int, int] = (1, 1)) -> Iterator[str]:
+    """Yields `count` texts from patterns filled with WordNet's common words; the sentences of one text share them."""
+    words = {"noun": common_words("noun", 6000), "verb": common_words("verb", 2500), "adj": common_words("adj", 2000)}
 
-    def pick(words: list[str]) -> str:
+    def pick(part: str) -> str:
         # Squaring leans towards the frequent half, as talk does.
-        return words[int(rng.random() ** 2 * len(words))]
+        return words[part][int(rng.random() ** 2 * len(words[part]))]
 
     for _ in range(count):
-        when = rng.choice(TIMES).format(month=rng.choice(MONTHS), day=rng.randint(1, 28))
-        yield rng.choice(patterns).format(
-            name=rng.choice(NAMES), name2=rng.choice(NAMES), kin=rng.choice(KIN), place=rng.choice(PLACES),
-            place2=rng.choice(PLACES), noun=pick(nouns), noun2=pick(nouns), verb=pick(verbs), verb2=pick(verbs),
-            adj=pick(adjectives), time=when, num=rng.randint(2, 12),
-        )  # fmt: skip
+        matter = {"noun": [pick("noun") for _ in range(3)], "verb": [pick("verb") for _ in range(2)]}
+        people, text = rng.sample(NAMES, 2), []
+        for _ in range(rng.randint(*sentences)):
+            nouns = rng.sample(matter["noun"], 2)
+            verbs = rng.sample(matter["verb"], 2)
+            when = rng.choice(TIMES).format(month=rng.choice(MONTHS), day=rng.randint(1, 28))
+            text.append(
+                rng.choice(patterns).format(
+                    name=people[0], name2=people[1], kin=rng.choice(KIN), place=rng.choice(PLACES),
+                    place2=rng.choice(PLACES), noun=nouns[0], noun2=nouns[1], verb=verbs[0], verb2=verbs[1],
+                    adj=pick("adj"), time=when, num=rng.randint(2, 12),
+                )
+            )  # fmt: skip
+        yield " ".join(text)
+
+
+def short_texts(rng: random.Random, most: int) -> list[str]:
+    """Glosses, examples, package titles, quotations, and sentences made from patterns."""
+    lines = [line for part in ("noun", "verb", "adj", "adv") for line in wordnet_lines(part)]
+    titles = list(debian_descriptions(long=False))
+    rng.shuffle(titles)
+    found = titles[:20_000] + list(fortunes())
+    share = max(0, most - len(lines) - len(found))
+    talk = list(made(rng, STATEMENTS, share // 2)) + list(made(rng, QUESTIONS, share // 4))
+    joined = [" ".join(rng.sample(talk, rng.randint(2, 6))) for _ in range(share // 8)]
+    joined += [" ".join(lines[i : i + rng.randint(2, 5)]) for i in rng.sample(range(len(lines)), share // 8)]
+    return lines + found + talk + joined
+
+
+def long_texts(rng: random.Random, most: int) -> list[str]:
+    """Paragraphs of package descriptions, and several sentences about one matter."""
+    described = [t for t in debian_descriptions(long=True) if len(t) > 120]
+    rng.shuffle(described)
+    cut = [t[: rng.randint(150, 700)] for t in described[: most // 2]]
+    return cut + list(made(rng, STATEMENTS + QUESTIONS, most - len(cut), (3, 8)))
 
 
 def main() -> None:
     """Writes the corpus."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--texts", type=int, default=260_000, help="most texts to write")
+    parser.add_argument("--part", choices=("short", "long"), default="short")
+    parser.add_argument("--texts", type=int, default=300_000, help="most texts to write")
     args = parser.parse_args()
     rng = random.Random(SEED)  # noqa: S311 - reproducible sampling, nothing secret
-    lines = [line for part in ("noun", "verb", "adj", "adv") for line in wordnet_lines(part)]
-    quotes, packages = list(fortunes()), list(debian_descriptions())
-    rng.shuffle(packages)
-    long_texts = packages[:20_000] + quotes
-    share = max(0, args.texts - len(lines) - len(long_texts))
-    talk = list(made(rng, STATEMENTS, share // 2)) + list(made(rng, QUESTIONS, share // 4))
-    joined = [" ".join(rng.sample(talk, rng.randint(2, 6))) for _ in range(share // 8)]
-    joined += [" ".join(lines[i : i + rng.randint(2, 5)]) for i in rng.sample(range(len(lines)), share // 8)]
-    texts = [t for t in lines + long_texts + talk + joined if len(t) > 3]
+    texts = (short_texts if args.part == "short" else long_texts)(rng, args.texts)
+    texts = [t for t in texts if len(t) > 3]
     rng.shuffle(texts)
     args.out.write_text("\n".join(texts[: args.texts]) + "\n", encoding="utf-8")
 

@@ -154,7 +154,9 @@ def _latin_chunk(chunk: str, language: str) -> list[Group]:
         return groups
     if _WORD.match(folded):
         inner_capital = regex.search(r"\p{Ll}\p{Lu}", chunk)
-        return _identifier(chunk, folded, language) if inner_capital else _word(folded, language)
+        if inner_capital and folded not in languages.known_words():
+            return _identifier(chunk, folded, language)
+        return _word(folded, language)  # “JavaScript” is a word, “parseDate” an identifier
     number = _NUMBER.match(folded)
     return _number(number) if number else _identifier(chunk, folded, language)
 

@@ -6,11 +6,10 @@ the share of short statements that hold it. A term that is not listed counts as 
 """
 
 from functools import cache
-from importlib import resources
 from math import log
 
 from memory_worker.recall.analysis import fold
-from memory_worker.recall.languages import ENGLISH, irregular, stemmer
+from memory_worker.recall.languages import ENGLISH, irregular, stemmer, vocabulary
 
 STATEMENT_SHARE = 1.5
 """Zipf's constant (.1) times the words of a short statement (15): share of statements that hold the word of rank 1."""
@@ -22,12 +21,6 @@ PRIOR_ROWS = 1_000
 """Rows of text at large that a bank's own statistics are mixed with."""
 HIRAGANA_SHARE = 0.02
 """Share assumed for a pair of hiragana, which is mostly grammar."""
-
-
-def vocabulary() -> list[str]:
-    """The names of the embedding table's rows, pieces with `##`, in order of frequency."""
-    text = resources.files("memory_worker.recall").joinpath("data/vocabulary.txt").read_text(encoding="utf-8")
-    return text.splitlines()
 
 
 @cache
@@ -43,12 +36,6 @@ def _shares() -> dict[str, float]:
         term = stem(fold(base))
         shares[term] = min(COMMON_MAX, shares.get(term, 0.0) + STATEMENT_SHARE / (rank + 5))
     return shares
-
-
-@cache
-def known_words() -> frozenset[str]:
-    """Words that are spelled right: a word of this list is never taken for a typo."""
-    return frozenset(word for word in vocabulary() if word.isalpha())
 
 
 def share(term: str) -> float:

@@ -9,13 +9,15 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from memory_worker.recall import background
+from memory_worker.recall import analysis
+from memory_worker.recall.languages import ENGLISH, vocabulary
 from memory_worker.recall.wordpiece import WordPieces
 
 Floats = npt.NDArray[np.float32]
 
-STATIC_TEXT_CHARS_MAX = 4_000
-"""Longest text the static table reads, in characters."""
+STATIC_TEXT_CHARS_MAX = 400
+"""How much of a text the static table reads, in characters: what it is about stands at its beginning, and a sum over a
+long text (pasted code, say) points nowhere. 250 to 400 found .03 to .04 more in chats than whole messages did."""
 
 
 @runtime_checkable
@@ -71,13 +73,15 @@ class StaticEmbedder:
 
     @cached_property
     def _pieces(self) -> WordPieces:
-        return WordPieces(background.vocabulary())
+        return WordPieces(vocabulary())
 
     def embed(self, texts: Sequence[str]) -> Floats:
         """Unit vectors of texts; a text without a known word gets zeros."""
         out = np.zeros((len(texts), self.dims), np.float32)
         for at, text in enumerate(texts):
-            rows = self._pieces.cut(text[:STATIC_TEXT_CHARS_MAX])
+            # The teacher read English; of other languages its pieces only know the letters.
+            read = text[:STATIC_TEXT_CHARS_MAX]
+            rows = self._pieces.cut(read) if analysis.detect(read.split(), read) == ENGLISH else []
             if rows:
                 total = self._scales[rows] @ self._vectors[rows].astype(np.float32)
                 length = float(np.sqrt(total @ total))

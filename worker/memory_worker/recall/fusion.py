@@ -10,11 +10,26 @@ from memory_worker.recall.search import Found
 from memory_worker.recall.settings import RecallSettings
 
 Floats = npt.NDArray[np.float32]
+Mask = npt.NDArray[np.bool_]
 
 COSINE_ZERO = 0.15
 """Cosine of texts that have nothing to do with each other, in the shipped table and in its teacher alike."""
+COSINE_SURE = 0.6
+"""Cosine from which a row is relevant for sure."""
+COVERAGE_RANGE, COVERAGE_RANGE_ALONE = (0.1, 0.75), (0.05, 0.5)
+"""Share of a query's weight that a row holds by chance, and from which it is relevant for sure; without
+vectors there is no other sign, so less is asked for."""
 COSINE_FULL = 0.5
 """Least cosine that the best row is measured against: below it a best row is no good one."""
+LEXICAL_FULL = 0.4
+"""Least BM25 points, as a share of the query's weight, that the best row is measured against, for the same reason."""
+CLEAR_COVERAGE, CLEAR_COSINE = 0.95, 0.6
+CLEAR_SHARE, CLEAR_ORDER = 0.65, 0.7
+"""A row that holds nearly the whole query and means the same is a clear answer. Beside one, a row that holds less than
+CLEAR_SHARE of the query and ranks below CLEAR_ORDER of the best is another matter, and is not returned."""
+MISSING = 0.5
+"""Factor on the relevance of a row that lacks what the query names exactly: an identifier or number that other rows
+have, or every row of a bank that has never heard of a person the query names."""
 BESIDE = 0.15
 """Share of a row's ranking score that the rows said just before and after it get."""
 DATED = 0.15
@@ -52,17 +67,20 @@ class _Scored(NamedTuple):
     relevance: Floats
 
 
-def rank(found: Sequence[Found], limit: int, settings: RecallSettings, *, vectors: bool) -> Ranking:
+def rank(found: Sequence[Found], limit: int, settings: RecallSettings) -> Ranking:
     """The best `limit` rows over all banks (nearest first in `found`)."""
-    top_lexical = max((float(f.lexical.max(initial=0)) for f in found), default=0.0) or 1.0
+    top_lexical = max((max(float(f.lexical.max(initial=0)), LEXICAL_FULL * f.ideal) for f in found), default=0.0) or 1.0
     top_cosine = max((float(f.cosine.max(initial=0)) for f in found), default=0.0)
-    scored = [_scores(f, top_lexical, max(top_cosine, COSINE_FULL), settings, vectors=vectors) for f in found]
+    scored = [_scores(f, top_lexical, max(top_cosine, COSINE_FULL), settings) for f in found]
     best = max((float(s.order.max(initial=0)) for s in scored), default=0.0)
     best_relevance = max((float(s.relevance.max(initial=0)) for s in scored), default=0.0)
+    clear = any(((f.coverage >= CLEAR_COVERAGE) & (f.cosine >= CLEAR_COSINE)).any() for f in found)
     entries: list[tuple[float, float, int, bytes, int, int]] = []
     below = 0
     for depth, (f, s) in enumerate(zip(found, scored, strict=True)):
         kept = (s.relevance >= settings.floor) & (s.order >= settings.keep_share * best)
+        if clear:
+            kept &= (f.coverage >= CLEAR_SHARE) | (s.order >= CLEAR_ORDER * best)
         below += len(kept) - int(kept.sum())
         c = f.bank.columns
         for i in np.flatnonzero(kept).tolist():
@@ -117,29 +135,35 @@ def rank(found: Sequence[Found], limit: int, settings: RecallSettings, *, vector
     return Ranking(rows, below, dropped)
 
 
-def _scores(f: Found, top_lexical: float, top_cosine: float, settings: RecallSettings, *, vectors: bool) -> _Scored:
+def _scores(f: Found, top_lexical: float, top_cosine: float, settings: RecallSettings) -> _Scored:
     lexical = f.lexical / np.float32(top_lexical)
     semantic = np.clip((f.cosine - COSINE_ZERO) / (top_cosine - COSINE_ZERO), 0, 1)
-    weight = settings.lexical_weight if vectors else 1.0
-    if "lexical" not in settings.arms:
-        weight = 0.0
-    base = np.float32(weight) * lexical + np.float32(1 - weight) * semantic
+    weight = np.float32(settings.lexical_weight if "lexical" in settings.arms else 0.0)
+    # A row or query without a vector (not embedded yet, or not English) is judged by its words alone.
+    alone = lexical if weight else np.zeros_like(lexical)
+    base = np.where(f.meant, weight * lexical + (1 - weight) * semantic, alone)
     beside = np.zeros_like(base)
     if len(f.pairs):
         earlier, later = f.pairs[:, 0], f.pairs[:, 1]
         np.maximum.at(beside, earlier, base[later])
         np.maximum.at(beside, later, base[earlier])
     order = base + np.float32(BESIDE) * beside + np.float32(DATED) * f.dated + np.float32(ABOUT) * f.about
-    relevance = _relevance(f.coverage if weight else np.zeros_like(f.coverage), f.cosine)
+    relevance = _relevance(f.coverage if weight else np.zeros_like(f.coverage), f.cosine, f.meant)
+    relevance = np.where(f.lacking, np.float32(MISSING) * relevance, relevance)
     return _Scored(lexical, semantic, beside, order, relevance)
 
 
-def _relevance(coverage: Floats, cosine: Floats) -> Floats:
+def _relevance(coverage: Floats, cosine: Floats, meant: Mask) -> Floats:
     """How sure it is, whatever the bank holds, that a row answers: from its share of the query and its cosine."""
-    words = np.clip((coverage - 0.1) / 0.6, 0, 1)
-    meaning = np.clip((cosine - 0.2) / 0.5, 0, 1)
-    relevance: Floats = (1 - (1 - words) * (1 - meaning)).astype(np.float32)
+    words = np.where(meant, _placed(coverage, COVERAGE_RANGE), _placed(coverage, COVERAGE_RANGE_ALONE))
+    relevance: Floats = np.maximum(words, _placed(cosine, (COSINE_ZERO, COSINE_SURE))).astype(np.float32)
     return relevance
+
+
+def _placed(values: Floats, between: tuple[float, float]) -> Floats:
+    """Where values lie between two marks, in [0, 1]."""
+    placed: Floats = np.clip((values - between[0]) / (between[1] - between[0]), 0, 1)
+    return placed
 
 
 def _best_of_subjects(

@@ -160,13 +160,15 @@ class TenantIndex:
         background embedder made it."""
         started = time.perf_counter()
         plan = plans.make(query.text, now, self.entities, self.settings)
-        if vector is None and "semantic" in self.settings.arms:
+        if not plan.groups:
+            vector = None  # “ok, what next?” asks for nothing
+        elif vector is None and "semantic" in self.settings.arms:
             vector = self.query_vector(self.meaning_of(scope, query.text))
         embed_ms = (time.perf_counter() - started) * 1e3
         names = self.entities.resolve(query.entity) if query.entity is not None else frozenset[str]()
         banks = [self.banks[name] for name in dict.fromkeys(scope) if name in self.banks]
         found = [search(bank, plan, query, names, vector, now, self.settings) for bank in banks]
-        ranking = rank(found, query.limit, self.settings, vectors=vector is not None)
+        ranking = rank(found, query.limit, self.settings)
         hits = [
             Hit(id=r.id, bank=r.bank, score=r.score, arms=r.arms, parts=r.parts if query.explain else None)
             for r in ranking.rows

@@ -26,10 +26,28 @@ _SCRIPTS = {name: regex.compile(rf"\p{{Script={name}}}") for name in _BY_SCRIPT}
 _MARKED = {"Cyrillic": (regex.compile("[іїєґ]"), "ukrainian"), "Arabic": (regex.compile("[پچژگ]"), "persian")}
 
 
-def _lines(name: str) -> list[str]:
-    """The lines of a data file, comments left out."""
+def _lines(name: str, *, comments: bool = True) -> list[str]:
+    """The lines of a data file, comments left out where it has any."""
     text = resources.files("memory_worker.recall").joinpath(f"data/{name}").read_text(encoding="utf-8")
-    return [line for line in text.splitlines() if line and not line.startswith("#")]
+    return [line for line in text.splitlines() if line and not (comments and line.startswith("#"))]
+
+
+@cache
+def vocabulary() -> tuple[str, ...]:
+    """The names of the embedding table's rows, pieces with `##`, roughly in order of frequency."""
+    return tuple(_lines("vocabulary.txt", comments=False))
+
+
+@cache
+def known_words() -> frozenset[str]:
+    """Words that are spelled right: a word of this list is never taken for a typo."""
+    return frozenset(word for word in vocabulary() if word.isalpha())
+
+
+@cache
+def asking_words() -> frozenset[str]:
+    """English words that say how to answer rather than what is asked for."""
+    return frozenset(word for line in _lines("asking-words.txt") for word in line.split())
 
 
 @cache

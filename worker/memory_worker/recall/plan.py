@@ -1,25 +1,39 @@
 """Reads a query into the groups of terms to look up, the dates it names and the entities it mentions."""
 
 from datetime import UTC, date, datetime
+from itertools import pairwise
 from typing import NamedTuple
 
+import regex
+
 from memory_worker.recall import background, dates
-from memory_worker.recall.analysis import WHOLE, Group, groups_of
+from memory_worker.recall.analysis import WHOLE, Group, detect, fold, groups_of
 from memory_worker.recall.bank import ENTITY
 from memory_worker.recall.entities import EntityTable, name_terms
+from memory_worker.recall.languages import ENGLISH, asking_words
 from memory_worker.recall.settings import RecallSettings
 
 DATE_WEIGHT = 6.0
 """How telling a date in a query is when coverage is judged; a rare word is 10, a common one 4."""
 
+_NAME = regex.compile(r"^\p{Lu}\p{Ll}+")
+
+
+ASKING_FACTOR = 0.3
+"""Factor on the weight of a word that says how to answer (“list”, “in detail”) instead of what is asked for."""
+
 
 class QueryGroup(NamedTuple):
-    """One thing a query asks for: any of its terms (each with a factor in (0, 1]) satisfies it."""
+    """One thing a query asks for: any of its terms (each with a factor in (0, 1]) satisfies it.
+
+    `kind`: `word`, `name` (written like one), `entity` (a known one), `identifier` (or a number) or `date`.
+    """
 
     surface: str
     terms: tuple[tuple[str, float], ...]
     weight: float
     kind: str
+    factor: float = 1.0
 
 
 class Span(NamedTuple):
@@ -63,32 +77,48 @@ def make(text: str, now: float, entities: EntityTable, settings: RecallSettings)
         names |= mention.names
         for at in range(mention.start, mention.end):
             widened[at] = set(mention.names)
+    named = _named(read)
     taken: set[tuple[str, ...]] = set()
     for at, word in enumerate(words):
         if word.terms not in taken:
             taken.add(word.terms)
-            groups.append(_word(word, widened.get(at, set())))
+            groups.append(_word(word, widened.get(at, set()), is_name=word.surface in named))
     groups.sort(key=lambda g: (-g.weight, g.surface))
     cut = len(groups) > settings.query_terms or len(text) > settings.query_chars
     return Plan(read, tuple(groups[: settings.query_terms]), tuple(spans), frozenset(names), cut)
 
 
-def _word(word: Group, names: set[str]) -> QueryGroup:
+def _named(text: str) -> frozenset[str]:
+    """The folded words of an English query written like names: capitalised, and not where a sentence begins."""
+    words = text.split()
+    if detect(words, text) != ENGLISH or not any(w.islower() for w in words):
+        return frozenset()
+    return frozenset(
+        fold(match.group())
+        for before, word in pairwise(words)
+        if before[-1] not in ".!?:" and (match := _NAME.match(word))
+    )
+
+
+def _word(word: Group, names: set[str], *, is_name: bool) -> QueryGroup:
     terms: dict[str, float] = dict.fromkeys(word.terms, 1.0)
-    weight = min(background.weight(term) for term in word.terms)
+    factor = ASKING_FACTOR if word.surface in asking_words() else 1.0
+    weight = factor * min(background.weight(term) for term in word.terms)
     for name in sorted(names):
         terms.setdefault(ENTITY + name, 1.0)
         parts = name_terms(name)
         for part in parts:
             terms.setdefault(part, 1.0 if len(parts) == 1 else 0.6)
-    kind = "entity" if names else "identifier" if word.terms[0].startswith(WHOLE) else "word"
-    return QueryGroup(word.surface, tuple(terms.items()), weight, kind)
+    kind = "entity" if names else "word"
+    if word.terms[0].startswith(WHOLE) or (word.terms[0].isdecimal() and len(word.terms[0]) > 1):
+        kind = "identifier"
+    elif is_name and not names:
+        kind = "name"
+    return QueryGroup(word.surface, tuple(terms.items()), weight, kind, factor)
 
 
 def _dated(text: str, found: list[dates.DateMention]) -> tuple[str, list[QueryGroup], list[Span]]:
     """The text without its absolute dates, the groups that look for those, and the days they span."""
-    from memory_worker.recall.analysis import fold
-
     folded = fold(text)
     groups: dict[str, QueryGroup] = {}
     spans: list[Span] = []

@@ -35,8 +35,9 @@ class Found(NamedTuple):
     """One bank's candidates with the parts of their scores; all arrays have one entry per candidate.
 
     `lexical` = BM25 points, `coverage` = share in [0, 1] of the query's weight at large that the row holds, `cosine` to
-    the query (0 without vectors), `dated` / `about` = 1 where a date span or handle fits. `pairs` holds the positions of
-    candidates that follow each other in one talk.
+    the query, `meant` = both have a vector, `dated` / `about` = 1 where a date span or handle fits, `lacking` = the query
+    names something exactly that the row does not have. `pairs` holds the positions of candidates that follow each other
+    in one talk; `ideal` is the weight of the whole query in this bank.
     """
 
     bank: BankIndex
@@ -44,9 +45,12 @@ class Found(NamedTuple):
     lexical: Floats
     coverage: Floats
     cosine: Floats
+    meant: Mask
     dated: Floats
     about: Floats
+    lacking: Mask
     pairs: npt.NDArray[np.int64]
+    ideal: float
     lexical_candidates: int
     semantic_candidates: int
     context_candidates: int
@@ -71,12 +75,8 @@ def look_up(bank: BankIndex, plan: Plan, settings: RecallSettings) -> list[Looke
                     lists.append((postings, TYPO_FACTOR))
                     misspelled = True
         rows, gains = _merged(lists)
-        share_term = group.terms[0][0]
-        weight = (
-            background.weight_in_bank(share_term, len(rows), bank.present)
-            if group.kind != "date"
-            else min(group.weight, background.weight_in_bank("", len(rows), bank.present))
-        )
+        weight = background.weight_in_bank("" if group.kind == "date" else group.terms[0][0], len(rows), bank.present)
+        weight = min(group.weight, weight) if group.kind == "date" else group.factor * weight
         looked.append(Looked(group, rows, gains, weight, misspelled))
     return looked
 
@@ -158,9 +158,12 @@ def search(
         lexical=lexical,
         coverage=coverage,
         cosine=cosine,
+        meant=_meant(bank, rows, vector),
         dated=dated,
         about=about,
+        lacking=_lacking(looked, rows),
         pairs=pairs,
+        ideal=float(sum(g.weight for g in looked)),
         lexical_candidates=lexical_count,
         semantic_candidates=len(semantic_rows),
         context_candidates=int(np.count_nonzero(dated + about)) + len(pairs),
@@ -169,6 +172,11 @@ def search(
         context_ms=(context_done - semantic_done) * 1e3,
         cut=tuple(cut),
     )
+
+
+def _meant(bank: BankIndex, rows: Rows, vector: Floats | None) -> Mask:
+    meant: Mask = bank.columns["bits"][rows].any(axis=1)
+    return meant if vector is not None else np.zeros_like(meant)
 
 
 def _cosines(bank: BankIndex, rows: Rows, vector: Floats | None) -> Floats:
@@ -267,6 +275,21 @@ def _lexical_parts(looked: list[Looked], rows: Rows) -> tuple[Floats, Floats]:
             points[has] += gains * np.float32(group.weight)
             covered[has] += np.float32(group.group.weight * (TYPO_FACTOR if group.misspelled else 1.0))
     return points, covered / np.float32(total or 1.0)
+
+
+def _lacking(looked: list[Looked], rows: Rows) -> Mask:
+    """Rows without an identifier of the query that other rows have; every row when a name of it is unknown here."""
+    lacking = np.zeros(len(rows), np.bool_)
+    wanted = rows.astype(np.uint32)
+    exact = [g for g in looked if g.group.kind == "identifier" and len(g.rows)]
+    if exact:
+        has = np.zeros(len(rows), np.bool_)
+        for group in exact:
+            has |= find(group.rows, wanted) >= 0
+        lacking |= ~has
+    if any(g.group.kind == "name" and not len(g.rows) for g in looked):
+        lacking[:] = True
+    return lacking
 
 
 def _dated(bank: BankIndex, rows: Rows, spans: Sequence[Span]) -> Floats:

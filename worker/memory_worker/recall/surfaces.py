@@ -4,7 +4,7 @@ from array import array
 
 import numpy as np
 
-from memory_worker.recall.background import known_words
+from memory_worker.recall.languages import known_words
 
 TYPO_CHARS_MIN = 5
 """Shortest word that may be a typo, in letters; of shorter ones too many are one edit apart."""

@@ -8,8 +8,8 @@ from memory_worker.recall.analysis import fold
 
 WORD_CHARS_MAX = 40
 """Longest word that is cut into pieces, in characters; a longer one is no word."""
-PIECES_MAX = 12
-"""Most pieces one word may fall into before it counts as unknown."""
+PIECES_MAX = 4
+"""Most pieces one word may fall into; what falls apart further is no word that the teacher knows."""
 CACHE_WORDS_MAX = 200_000
 """Most words whose pieces are remembered."""
 
