@@ -46,7 +46,7 @@ def test_an_instruction_said_again_and_again_is_offered_as_a_rule() -> None:
     rarely = item("Use tabs", "mem_b", kind="instruction", corroboration=2)
     fact = item("Tom lives in Leith", "mem_c", corroboration=9)
     (proposal,) = rule_proposals([often, rarely, fact], [learned("Answer in French")], "main", 3, frozenset())
-    assert proposal.args["content"] == "# Learned\n- Answer in French\n- Run the tests before a commit"
+    assert (proposal.function, proposal.args["text"]) == ("learned.add", "Run the tests before a commit")
 
 
 def test_what_stands_in_a_rule_or_was_asked_before_is_not_offered_again() -> None:

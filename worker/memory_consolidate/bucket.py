@@ -48,20 +48,14 @@ class Bucket:
 
     async def get(self, *key: str) -> Entry:
         """Read a key, made of `.`-joined parts. Raises BusError when the bus or the bucket is away."""
-        subject = self._subject(key)
-        for attempt in range(ATTEMPTS):
-            try:
-                body = await call(self._bus, f"STREAM.MSG.GET.{self._stream}", {"last_by_subj": subject}, CALL_S)
-            except JetStreamError as error:
-                if error.err_code == _NO_MESSAGE:
-                    return Entry(None, 0)
-                raise
-            except (BusTimeout, BusAway):
-                if attempt == ATTEMPTS - 1:
-                    raise
-            else:
-                return _entry(body["message"])
-        raise AssertionError("unreachable")
+        request = {"last_by_subj": self._subject(key)}
+        try:
+            body = await call(self._bus, f"STREAM.MSG.GET.{self._stream}", request, within=CALL_S, attempts=ATTEMPTS)
+        except JetStreamError as error:
+            if error.err_code == _NO_MESSAGE:
+                return Entry(None, 0)
+            raise
+        return _entry(body["message"])
 
     async def put(self, value: bytes, revision: int, *key: str) -> int:
         """Write a key that is at `revision`; gives the new revision.

@@ -5,6 +5,7 @@ read from the words themselves; the question “ask or leave” then follows fro
 “the meeting is at 9 / at 10” is one fact with two values, “room 12 / room 14 has a projector” are two facts.
 """
 
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from difflib import SequenceMatcher
 from typing import Literal, NamedTuple
@@ -33,6 +34,8 @@ CHANGED_MAX = 2
 SHARED_MIN = 2
 """Fewest content tokens two texts must share to be about one fact; one is enough beside `SHARED_ANY_MIN` in all."""
 SHARED_ANY_MIN = 3
+JOINED_CHARS = 6
+"""Characters that may make up one word in a script without spaces."""
 TYPO_MIN_CHARS = 6
 """Shortest word in which one differing letter is read as a spelling variant."""
 
@@ -73,13 +76,15 @@ def difference(left: Tokens, right: Tokens, names: AbstractSet[str] = frozenset(
     if sorted(left.folded) == sorted(right.folded):
         moved = _changed_words(left, right)
         return Difference("order", _shares_enough(left, right, lexicon), moved, moved)
+    if not _shares_enough(left, right, lexicon) or _is_far(left, right, names):
+        return None
     edits = _edits(left, right)
     removed = tuple(token for edit in edits for token in edit.removed)
     added = tuple(token for edit in edits for token in edit.added)
     lost, gained = _cancel(
         _words(edits, "removed", lexicon), _words(edits, "added", lexicon), lexicon, names, left, right
     )
-    if not _shares_enough(left, right, lexicon) or len(lost) > CHANGED_MAX or len(gained) > CHANGED_MAX:
+    if len(lost) > CHANGED_MAX or len(gained) > CHANGED_MAX:
         return None
     classes: set[Class] = {_class(token, lexicon, names, left, right) for token in (*lost, *gained)}
     if _are_opposite(removed, added, lexicon) or _negations(removed, lexicon) != _negations(added, lexicon):
@@ -92,6 +97,18 @@ def difference(left: Tokens, right: Tokens, names: AbstractSet[str] = frozenset(
     written_removed = tuple(left.raw[i] for edit in edits for i in range(edit.start, edit.end))
     written_added = tuple(right.raw[edit.added_start + i] for edit in edits for i in range(len(edit.added)))
     return Difference(kind, _asks(kind, classes, lost, gained, edits, left), written_removed, written_added)
+
+
+def _is_far(left: Tokens, right: Tokens, names: AbstractSet[str]) -> bool:
+    """Whether more words differ than could be one fact's, told without aligning the two: most pairs end here."""
+    lexicon = left.lexicon
+    most = CHANGED_MAX * (JOINED_CHARS if lexicon.language in _UNCASED else 1)
+    words, others = set(left.folded), set(right.folded)
+    lost, gained = _content(words - others, lexicon), _content(others - words, lexicon)
+    if len(lost) <= most and len(gained) <= most:
+        return False
+    kept, rest = _cancel(lost, gained, lexicon, names, left, right)
+    return len(kept) > most or len(rest) > most
 
 
 def _asks(
@@ -185,21 +202,20 @@ def _cancel(
 
 
 def _is_variant(one: str, other: str, lexicon: Lexicon) -> bool:
+    """Whether two words are inflections or spellings of one; such words begin alike, which settles most pairs."""
     if one == other:
         return True
-    if _DIGIT.search(one + other) or one in lexicon.negation or other in lexicon.negation:
+    plain, plain_other = one.replace("-", ""), other.replace("-", "")
+    if plain[:2] != plain_other[:2] or _DIGIT.search(one + other):
         return False
-    if frozenset((one, other)) in lexicon.opposite or {one, other} & (lexicon.quantifier | lexicon.unit):
+    if one in lexicon.negation or other in lexicon.negation or frozenset((one, other)) in lexicon.opposite:
         return False
-    if one.replace("-", "") == other.replace("-", ""):
+    if {one, other} & (lexicon.quantifier | lexicon.unit):
+        return False
+    if plain == plain_other or stem(one, lexicon.language) == stem(other, lexicon.language):
         return True
-    if stem(one, lexicon.language) == stem(other, lexicon.language):
-        return True
-    return (
-        min(len(one), len(other)) >= TYPO_MIN_CHARS - 1
-        and max(len(one), len(other)) >= TYPO_MIN_CHARS
-        and (_one_letter_apart(one, other))
-    )
+    lengths = sorted((len(one), len(other)))
+    return lengths[0] >= TYPO_MIN_CHARS - 1 and lengths[1] >= TYPO_MIN_CHARS and _one_letter_apart(one, other)
 
 
 def _one_letter_apart(one: str, other: str) -> bool:
@@ -211,7 +227,7 @@ def _one_letter_apart(one: str, other: str) -> bool:
     return short[index:] == long[index + 1 :]
 
 
-def _content(tokens: tuple[str, ...], lexicon: Lexicon) -> list[str]:
+def _content(tokens: Iterable[str], lexicon: Lexicon) -> list[str]:
     return [
         token
         for token in tokens
@@ -251,7 +267,7 @@ def _moved_only(lost: tuple[str, ...], gained: tuple[str, ...]) -> bool:
 
 def _shares_enough(left: Tokens, right: Tokens, lexicon: Lexicon) -> bool:
     shared = set(left.folded) & set(right.folded)
-    content = len(set(_content(tuple(shared), lexicon)))
+    content = len(set(_content(shared, lexicon)))
     return content >= SHARED_MIN or (content >= 1 and len(shared) >= SHARED_ANY_MIN)
 
 

@@ -134,7 +134,7 @@ def _near(plan: _Plan, items: Sequence[Item]) -> None:
     pairs, _ = candidate_pairs([item.words for item in items])
     if len(pairs) > COMPARED_MAX:
         plan.cut.add("compared")
-    for first, second in pairs[:COMPARED_MAX].tolist():
+    for first, second in sorted(map(tuple, pairs[:COMPARED_MAX].tolist())):
         one, other = items[first], items[second]
         if one.bag == other.bag or frozenset((one.id, other.id)) in plan.proposals:
             continue

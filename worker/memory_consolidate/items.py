@@ -3,6 +3,7 @@
 import hashlib
 import math
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from memory_consolidate.tokens import Tokens, tokens_of
@@ -13,6 +14,9 @@ from memory_contracts.records import Claim, Memory
 SAME_EVENT = timedelta(days=1)
 """Two texts about something that happened are about one event only when their times lie this close."""
 _TIER_RANK: dict[Tier, int] = {"inferred": 0, "observed": 1, "stated": 2}
+
+_tokens = lru_cache(maxsize=4_096)(tokens_of)
+# Pairs come in order of their rows, so a text is compared with its neighbours while it is here.
 
 Relation = Literal["same", "unsure", "different"]
 
@@ -41,7 +45,7 @@ class Item(NamedTuple):
 
     def tokens(self) -> Tokens:
         """Cut the text again; keeping every text's tokens would cost ten times its length."""
-        return tokens_of(self.text)
+        return _tokens(self.text)
 
 
 def item_of(memory: Memory) -> Item:

@@ -8,7 +8,6 @@ from memory_consolidate.items import Item, worth
 from memory_consolidate.proposals import Proposal, clip, explain
 from memory_consolidate.reorder import differs_in_list_order
 from memory_consolidate.tokens import tokens_of
-from memory_contracts.names import LEARNED_RULE, RULE_MAX_CHARS
 from memory_contracts.normal import normalise
 from memory_contracts.records import LearnedLine, Rule
 
@@ -16,7 +15,9 @@ LINES_MAX = 100
 """Most lines compared with each other; `learned` holds at most 4,000 characters that reach a prompt."""
 RULES_MAX_PER_RUN = 3
 """Most memories offered as a rule in one run."""
-_BULLET = "- "
+LINE_MAX_CHARS = 500
+"""Longest line of `learned`, in characters."""
+_RULE_KEY = "rule:"
 _CONTRADICTING = ("negation", "number", "date", "unit", "quantifier")
 
 
@@ -68,25 +69,20 @@ def rule_proposals(
     items: Iterable[Item], rules: Sequence[Rule], bank: str, repeats_min: int, told: AbstractSet[str]
 ) -> list[Proposal]:
     """Propose a line of `learned` for instructions that were said again and again and stand in no rule yet."""
-    learned = next((rule for rule in rules if rule.name == LEARNED_RULE), None)
     standing = [normalise(row) for rule in rules for row in rule.content.split("\n")]
-    candidates = sorted(
-        (i for i in items if i.kind == "instruction" and i.corroboration >= repeats_min and f"rule:{i.id}" not in told),
-        key=worth,
-        reverse=True,
-    )
-    content = learned.content.rstrip("\n") if learned else ""
     found = []
-    for item in candidates:
+    for item in sorted(items, key=worth, reverse=True):
         words = normalise(item.text)
-        if any(words in row for row in standing):
+        if (
+            item.kind != "instruction"
+            or item.corroboration < repeats_min
+            or len(item.text) > LINE_MAX_CHARS
+            or f"{_RULE_KEY}{item.id}" in told
+            or any(words in row for row in standing)
+        ):
             continue
-        grown = f"{content}\n{_BULLET}{item.text}" if content else f"{_BULLET}{item.text}"
-        if len(grown) > RULE_MAX_CHARS:
-            break
-        args: dict[str, object] = {"bank": bank, "name": LEARNED_RULE, "content": grown}
-        if learned:
-            args["expected_revision"] = learned.revision
+        args = {"bank": bank, "text": item.text}
         reason = f"said again in {item.corroboration} turns; as a rule it is given in every turn"
-        found.append(Proposal("rule_worthy", "rule.set", args, reason, frozenset((f"rule:{item.id}",)), (item.text,)))
+        key = frozenset((f"{_RULE_KEY}{item.id}",))
+        found.append(Proposal("rule_worthy", "learned.add", args, reason, key, (item.text,)))
     return found[:RULES_MAX_PER_RUN]

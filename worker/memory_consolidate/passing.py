@@ -27,6 +27,8 @@ TOGETHER = 8
 """Retirements sent side by side; the store writes them in one commit."""
 _EXPECTED = frozenset({"conflict", "not_found", "pinned", "forbidden", "invalid_input"})
 """Refusals that tell that a record is not what it was when it was read: the act is left out, the run goes on."""
+_ABOUT_RULES = frozenset({"rule.set", "learned.add"})
+"""Functions whose suggestions name no memory, so that what they were about is remembered here."""
 _RESTORED_REVISION = 3
 """A record that was retired and brought back has at least this revision."""
 
@@ -235,7 +237,7 @@ class Run:
                 raise
             self._skipped[f"refused_{error.code}"] += 1
             return False
-        if proposal.function == "rule.set":
+        if proposal.function in _ABOUT_RULES:
             self._newly_told.append(_told_key(proposal))
         if reply.outcome != "awaiting_review":
             self._known += 1
