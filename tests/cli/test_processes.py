@@ -70,7 +70,7 @@ def test_everything_it_started_ends_with_it_even_after_a_kill(start: Start, data
     assert any("nats-server" in line for line in command_lines(running))
     below = children(running)
     running.stop(signal.SIGKILL)
-    _, alive = psutil.wait_procs(below, timeout=15)
+    _, alive = psutil.wait_procs(below, timeout=30)
     assert alive == []
 
 

@@ -1,5 +1,6 @@
 """Commands that look after what is kept: doctor, reload, files, export, import, backup, restore."""
 
+import sqlite3
 import sys
 from datetime import UTC, datetime
 from importlib import metadata
@@ -141,6 +142,8 @@ def backup(session: Session, archive: Path | None) -> None:
             manifest = back_up(data_dir, archive, bar.update)
     except BackupError as error:
         session.fail(FunctionError("conflict", str(error)))
+    except (OSError, sqlite3.Error) as error:
+        session.fail(FunctionError("storage_full", f"the backup was not made: {error}"))
     _show(session, archive, manifest)
 
 
@@ -156,6 +159,8 @@ def restore(session: Session, archive: Path) -> None:
             manifest = restore_archive(archive, data_dir)
     except (BackupError, DataDirectoryInUse, DataDirectoryUnusable) as error:
         session.fail(FunctionError("conflict", str(error)))
+    except OSError as error:
+        session.fail(FunctionError("storage_full", f"nothing was restored: {error}"))
     _show(session, data_dir, manifest)
 
 
