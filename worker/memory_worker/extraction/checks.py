@@ -25,10 +25,13 @@ RESTATED_SHARE = 0.7
 """A statement of which at least this share is text that `context` handed out counts as a restatement."""
 RESTATED_MIN_CHARS = 16
 """Shortest handed-out text that is looked for inside a statement, in characters."""
+INSTRUCTION_MIN_WORDS = 2
+"""Shortest standing instruction in Latin letters, in words."""
 GROUNDED_SHARE = 0.5
 """Least share of a statement's content words that must occur in the user's messages of the turn."""
 
 _EMPHASIS = re.compile(r"[*_`~]+")
+_QUOTATION = re.compile(r"[\"“«„][^\"“”«»„]{8,}[\"”»“]")
 _MARKUP = re.compile(
     r"<\s*/?\s*(?:memory|system|instruction|rule|tool|assistant|user|im_start|im_end|\|)|<\||\|>|\[/?INST\]|```",
     re.IGNORECASE,
@@ -156,6 +159,8 @@ class Checker:
 
     def _may_stand(self, item: Candidate, message: ReadMessage) -> bool:
         """Whether a standing instruction lies in a sentence the person wrote, not in something pasted or quoted."""
+        if not is_instruction(item.text):
+            return False
         quote = folded(item.quote)
         for sentence in sentences(message.text):
             if not sentence.own:
@@ -209,6 +214,14 @@ def _claim_texts(item: Candidate) -> tuple[str, ...]:
 def _labels(values: Iterable[str]) -> tuple[str, ...]:
     short = (" ".join(value.split())[:LABEL_MAX_CHARS] for value in values)
     return tuple(dict.fromkeys(value for value in short if value))[:LABELS_MAX]
+
+
+def is_instruction(text: str) -> bool:
+    """Tell whether a text can be a standing instruction: no question, no single word, and not somebody quoted."""
+    if text.rstrip().endswith(("?", "？", "؟")) or (text.isascii() and len(text.split()) < INSTRUCTION_MIN_WORDS):
+        return False
+    bare = _QUOTATION.sub(" ", text)
+    return bare == text or any(pattern.match(bare.strip()) for lang in languages() for pattern in lang.standing)
 
 
 def is_addressed(text: str) -> bool:

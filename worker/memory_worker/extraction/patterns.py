@@ -23,7 +23,7 @@ PIECES = {
         r"\b\d{1,2}(?::\d\d)? ?[ap]\.?m\b)"
     ),
     "number": (
-        r"(?:[$€£¥]\s?\d|\b\d|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|hundred|"
+        r"(?:\d|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|hundred|"
         r"thousand|million|half|double|twice)\b)"
     ),
     "end": r"[.!?]*$",

@@ -51,11 +51,16 @@ _PASTE_NOUN = (
 _INTRODUCED = re.compile(
     rf"(?:\b(?:here(?:'s|’s| is| are)|below (?:is|are)|see below|this is|these are|following|pasted?|pasting|copied|"
     rf"forwarding|forwarded|summari[sz]e|translate|proofread|rewrite|paraphrase|review|check|analy[sz]e|explain|read|"
-    rf"edit|improve|correct|fix|shorten|look at|it says|says|said|wrote|reads|got|received|sent|found|quote|tl;?dr)\b"
+    rf"edit|improve|correct|fix|shorten|look at|it says|says|said|wrote|reads|got|received|sent|found|quote|tl;?dr|"
+    r"answer|reply to|respond to|make of|think of|opinion on|feedback on)\b"
     rf"[^.!?\n]{{0,100}}?\b{_PASTE_NOUN}\b[^.!?\n]{{0,60}}|\b(?:it|page|site|readme|mail|e-?mail|article|doc|text|file|"
     rf"he|she|they|bot|model|assistant|tool|output|documentation)\s+(?:says|said|reads|wrote|states|shows|replied|"
     rf"answered|returned|printed))\s*:[ \t]*(?=\n|\S)",
     re.IGNORECASE,
+)
+# "… this website content:" at the end of a line.
+_INTRODUCED_BELOW = re.compile(
+    rf"\b(?:this|that|these|those|the)\s+(?:\w+\s+){{0,2}}{_PASTE_NOUN}\b[^.!?\n]{{0,60}}:[ \t]*\n", re.IGNORECASE
 )
 _TRANSCRIPT_LINE = re.compile(
     r"^\s*(?:\*\*|#+\s*|\[)?(?:user|human|assistant|system|ai|bot|tool|function|model|customer|agent|chatgpt|claude|gpt"
@@ -113,7 +118,8 @@ def without_pasted(text: str) -> tuple[str, bool]:
         found = pattern.search(text)
         if found:
             end = min(end, found.start())
-    for found in _INTRODUCED.finditer(text, 0, end):
+    introduced = (*_INTRODUCED.finditer(text, 0, end), *_INTRODUCED_BELOW.finditer(text, 0, end))
+    for found in sorted(introduced, key=lambda match: match.end()):
         rest = text[found.end() : end].strip()
         # A fence that was cut follows as an empty paragraph: there, the person's own words go on after it.
         if rest and not text[found.end() : end].startswith("\n\n\n"):
@@ -179,6 +185,8 @@ def _read_lines(lines: list[str], own: bool, out: list[Sentence]) -> None:
             if plain:
                 out.append(Sentence(plain, own, listed=True, heading=heading))
         elif plain:
+            if prose and plain[0].isupper() and prose[-1][-1].isalnum():
+                flush()  # a line that starts anew, rather than a wrapped one
             prose.append(plain)
     flush()
 
@@ -187,7 +195,8 @@ def _is_machine(line: str) -> bool:
     """Tell whether a line is code, a log line or shell output rather than somebody's words."""
     if _LOG_LINE.match(line) or _CODE_LINE.match(line) or _CODE_TAIL.search(line):
         return True
-    return len(line) > 20 and len(_SYMBOL.findall(line)) > MACHINE_SHARE * len(line)
+    symbols = len(_SYMBOL.findall(line))
+    return len(line) > 20 and symbols > MACHINE_SHARE * len(line) and not _FIRST_PERSON.search(line)
 
 
 def split_sentences(text: str) -> list[str]:

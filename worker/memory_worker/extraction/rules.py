@@ -24,7 +24,7 @@ LEARNED_MAX_CHARS = 400
 """Longest standing instruction, in characters."""
 
 _DATE = re.compile(PIECES["date"], re.IGNORECASE)
-_NUMBER = re.compile(r"[$€£¥]\s?\d|\b\d")
+_NUMBER = re.compile(r"\d")
 _NAME = re.compile(r"(?<=[\w,;'’)] )[A-Z][\w'’-]*[a-z][\w'’-]*(?: (?:of |the |& )?[A-Z][\w'’&-]*)*")
 _POSSESSIVE = re.compile(r"['’]s?$")
 _WORD = re.compile(r"[^\W_][\w'’-]*")
