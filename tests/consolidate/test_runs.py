@@ -91,20 +91,20 @@ async def test_a_dry_run_only_tells(human: MemoryClient, agent: MemoryClient, sy
 async def test_a_run_is_undone_by_its_id_and_not_repeated(
     human: MemoryClient, agent: MemoryClient, system: MemoryClient, bank: str
 ) -> None:
-    """After `changes.revert` of the run everything is live again, and no later run retires it once more."""
-    await save(agent, bank, *DOUBLED[:4])
+    """After `changes.revert` of the run everything is live again, and no later run retires or asks it once more."""
+    await save(agent, bank, *DOUBLED[:6])
     consolidator = worker_of(system)
     report = await consolidator.run_bank(bank, "manual")
     assert report is not None
-    assert report.superseded == 2
+    assert (report.superseded, report.suggested) == (2, 1)
     reply = await human.changes_revert(id=report.run_id)
     assert reply.refused == []
-    assert await live(agent, bank) == DOUBLED[:4]
+    assert await live(agent, bank) == DOUBLED[:6]
     again = await consolidator.run_bank(bank, "manual")
     assert again is not None
-    assert again.superseded == 0
+    assert (again.superseded, again.suggested) == (0, 0)
     assert again.skipped["restored_by_a_person"] == 2
-    assert await live(agent, bank) == DOUBLED[:4]
+    assert await live(agent, bank) == DOUBLED[:6]
 
 
 async def test_what_a_person_stated_or_pinned_is_not_touched(
@@ -225,15 +225,17 @@ async def test_it_answers_people_and_nobody_else(
     human: MemoryClient, agent: MemoryClient, system: MemoryClient, bank: str
 ) -> None:
     """`consolidate.run`, `.status` and `.report` answer on their subjects; an agent is refused."""
-    await save(agent, bank, *DOUBLED[:2])
-    async with running(worker_of(system, quiet_s=9e9, interval_s=9e9, tick_s=3600.0).serve()):
-        await eventually(lambda: answers(human))
+    async with running(worker_of(system, quiet_s=9e9, interval_s=9e9, tick_s=0.1).serve()):
+        await eventually(lambda: ran(human, bank, 1))
+        await save(agent, bank, *DOUBLED[:2])
         dry = (await human.consolidate_run(bank=bank, dry_run=True)).reports
         assert [(report.bank, report.superseded, report.dry_run) for report in dry] == [(bank, 1, True)]
         done = (await human.consolidate_run(bank=bank)).reports
         assert [report.superseded for report in done] == [1]
         status = (await human.consolidate_status()).banks
-        assert [row.last_run_at is None or row.last_run_at for row in status if row.bank == bank] != []
+        (row,) = [row for row in status if row.bank == bank]
+        assert row.running is None
+        assert row.last_run_at is not None
         reports = (await human.consolidate_report(bank=bank)).reports
         assert [report.run_id for report in reports][:2] == [done[0].run_id, dry[0].run_id]
         with pytest.raises(FunctionError) as refused:
@@ -242,14 +244,6 @@ async def test_it_answers_people_and_nobody_else(
         with pytest.raises(FunctionError) as missing:
             await human.consolidate_run(bank="no-such-bank")
         assert missing.value.code == "not_found"
-
-
-async def answers(client: MemoryClient) -> bool:
-    try:
-        await client.consolidate_status()
-    except FunctionError:
-        return False
-    return True
 
 
 async def test_a_change_is_seen_and_run_after_the_quiet_time(

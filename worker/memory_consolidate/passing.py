@@ -110,7 +110,9 @@ class Run:
             self._cut.add("memories")
         rules = await self._reader.rules()
         single_valued = await self._reader.single_valued()
-        still_open, known = await self._reader.own_suggestions(self._principal)
+        still_open, known = await self._reader.own_suggestions(
+            self._principal, {item.id: item.revision for item in pages.items}
+        )
         self._check()
         found = await asyncio.to_thread(find, pages.items, single_valued)
         self._note(found)

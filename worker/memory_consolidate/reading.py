@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -23,7 +23,8 @@ ATTEMPTS = 4
 """Times a call is made while the worker does not answer."""
 RETRY_S = 0.5
 """Seconds before the first repetition; doubles each time."""
-_REMEMBERED: tuple[SuggestionState, ...] = ("open", "rejected", "approved")
+_REMEMBERED: tuple[SuggestionState, ...] = ("open", "rejected", "approved", "stale")
+_AIMS = (("id", "expected_revision"), ("by", "expected_by_revision"))
 REST = 1.0
 """Rest after a page, as a multiple of the time the page took: at most half of the worker's time is asked for."""
 
@@ -105,18 +106,24 @@ class Reader:
         reply = await self.asked(self.client.property_list)
         return frozenset(normalise(entry.name) for entry in reply.properties if entry.cardinality == "one")
 
-    async def own_suggestions(self, principal: str) -> tuple[int, set[frozenset[str]]]:
-        """How many suggestions of ours are open, and what we asked about that is open or was decided by a person."""
+    async def own_suggestions(self, principal: str, revisions: Mapping[str, int]) -> tuple[int, set[frozenset[str]]]:
+        """How many suggestions of ours are open, and what we asked about that needs no asking again.
+
+        That is what is open, what a person decided, and what was put away (its run undone) while both records stayed at
+        the revisions it was made on.
+        """
         known: set[frozenset[str]] = set()
         still_open = 0
         for state in _REMEMBERED:
             async for suggestion in self._suggestions(state):
+                args = suggestion.change.args
                 if (suggestion.by.route, suggestion.by.principal) != ("system", principal):
                     continue
                 still_open += state == "open"
-                args = suggestion.change.args
-                if suggestion.change.function in ("supersede", "delete"):
-                    known.add(frozenset(str(args[name]) for name in ("id", "by") if name in args))
+                about = {str(args[name]): args.get(revision) for name, revision in _AIMS if name in args}
+                if state != "stale" or all(revisions.get(memory) == at for memory, at in about.items()):
+                    known.add(frozenset(about))
+        known.discard(frozenset())
         return still_open, known
 
     async def _suggestions(self, state: SuggestionState) -> AsyncIterator[Suggestion]:
