@@ -10,8 +10,8 @@ from memory_contracts.connection import Bus, BusError
 from memory_contracts.credentials import Credentials, CredentialsError, load_credentials
 from memory_contracts.errors import FunctionError, invalid
 from memory_contracts.subjects import Subjects
-from memory_worker.bus.accounts import Duty, Role
-from memory_worker.bus.credentials import BusFiles, add_credentials, read_registry
+from memory_worker.bus.accounts import Duty, Layout, LayoutKind, Role
+from memory_worker.bus.credentials import BusFiles, add_credentials, ensure_defaults, read_registry
 from memory_worker.bus.server import reload_server, url_of
 from memory_worker.bus.streams import StreamDrift, create_streams, verify_streams
 from memory_worker.cli import render
@@ -79,6 +79,49 @@ def markdown_table() -> str:
 @click.group("credentials", cls=Group)
 def credentials() -> None:
     """Make and list the identities that may use the bus."""
+
+
+@credentials.command("init")
+@click.option("--url", required=True, help="Where the bus will be, e.g. nats://nats:4222.")
+@click.option(
+    "--layout",
+    "kind",
+    type=click.Choice(["accounts", "single"]),
+    default="accounts",
+    show_default=True,
+    help="One account per tenant, or one account with permissions alone.",
+)
+@pass_session
+def credentials_init(session: Session, url: str, kind: LayoutKind) -> None:
+    """Make what a server of your own needs: its include file, and the first identities of every tenant."""
+    settings = session.settings()
+    tenants = tuple(name for name in settings.tenants if name != "*")
+    if not tenants:
+        session.fail(invalid("name the tenants in the setting `tenants`", "tenants"))
+    layout = Layout(
+        kind=kind,
+        tenants=tenants,
+        prefix=settings.prefix,
+        turn_prefix=settings.turn_prefix,
+        session_subjects=(settings.session_get_subject, settings.session_messages_subject),
+        router_subjects=(
+            settings.router_complete_subject,
+            settings.router_embed_subject,
+            settings.router_models_subject,
+        ),
+    )
+    registry = ensure_defaults(settings.data_dir, url, layout)
+    files = BusFiles(settings.data_dir)
+    if session.as_json:
+        line = {
+            "include": str(files.accounts_conf),
+            "credentials": str(files.credentials),
+            "users": len(registry.users),
+        }
+        click.echo(msgspec.json.encode(line).decode())
+    else:
+        click.echo(f"include in the server's configuration: {files.accounts_conf}")
+        click.echo(f"credentials of {len(registry.users)} identities: {files.credentials}")
 
 
 @credentials.command("add")
