@@ -200,7 +200,7 @@ async def test_being_said_again_moves_the_expiry_in_the_file(world: World) -> No
     """Reinforcement leaves the revision and puts off the expiry: the file shows it."""
     memory = await world.save("The standup is at nine.")
     await world.room.drain()
-    world.clock.pass_(86_400 * 31)
+    world.moved.pass_(86_400 * 31)
     await world.save("the standup is at nine")
     await world.room.drain()
     assert "expires: 2027-03-31T04:00:00Z\n" in world.path_of(memory).read_text()
@@ -238,7 +238,7 @@ async def test_a_restored_bank_has_its_files_under_their_names(world: World) -> 
     await world.trash("work")
     await world.room.drain()
     assert not (world.root / "banks/work").exists()
-    world.clock.pass_(60)
+    world.moved.pass_(60)
     await world.untrash("work")
     await world.room.drain()
     assert list(world.files("work")) == ["mine.md"]

@@ -10,6 +10,7 @@ from memory_contracts.functions.memories import DeleteRequest, SaveRequest, Upda
 from memory_contracts.functions.review import SuggestionDecideRequest
 from memory_contracts.names import Route
 from memory_contracts.records import Memory, Notice, Rule, Suggestion
+from memory_worker.clock import Clock
 from memory_worker.files import (
     FileRoom,
     FilesSettings,
@@ -44,9 +45,17 @@ class TestClock:
 class World:
     """One tenant and its folder."""
 
-    def __init__(self, root: Path, *, route: Route = "human", settings: FilesSettings | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        *,
+        route: Route = "human",
+        settings: FilesSettings | None = None,
+        clock: Clock | None = None,
+    ) -> None:
         self.root = root
-        self.clock = TestClock()
+        self.moved = TestClock()
+        self.clock: Clock = clock or self.moved
         self.route: Route = route
         self.settings = settings or FilesSettings()
         self.person = Caller("local", "human", "me")

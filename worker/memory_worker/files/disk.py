@@ -201,10 +201,7 @@ class Disk:
             for number, wish in enumerate(wishes):
                 done[number] = self._judge(wish)
                 if done[number] is None and isinstance(wish, Put):
-                    try:
-                        staged[number] = (self._stage(wish.data), digest_of(wish.data))
-                    except OSError as error:
-                        done[number] = _failed(wish.path, error)
+                    staged[number] = (self._stage(wish.data), digest_of(wish.data))
             self._sync([path for path, _ in staged.values()])
             folders: set[Path] = set()
             for number, wish in enumerate(wishes):

@@ -77,16 +77,19 @@ class Edits:
         folders = await asyncio.to_thread(self._bank_folders)
         recorded = [folder for folder, _ in await self._ledger.folders() if folder.startswith(f"{layout.BANKS}/")]
         wanted = None if bank is None else layout.bank_folder(bank)
+        standing: set[str] = set()
         for folder in sorted({*folders, *recorded}):
             if wanted is not None and folder != wanted:
                 continue
             entries = {entry.path: entry for entry in await self._ledger.of_folder(folder)}
-            looked, differing = await asyncio.to_thread(self._compare, folder, entries, thorough)
-            read.looked += looked
+            seen, differing = await asyncio.to_thread(self._compare, folder, entries, thorough)
+            read.looked += len(seen)
+            standing.update(seen)
             part = await self.read(differing)
             read.changed += part.changed
             read.later |= part.later
-        gone = [problem.path for problem in self._problems.all() if wanted in (None, problem.folder)]
+        known = [problem.path for problem in self._problems.all() if wanted in (None, problem.folder)]
+        gone = [path for path in known if path not in standing]
         await self._problems.clear(await asyncio.to_thread(self._vanished, gone))
         return read
 
@@ -94,12 +97,12 @@ class Edits:
         """On a thread: what lies where banks' folders lie, links included, so that they can be reported."""
         return [f"{layout.BANKS}/{name}" for name, _ in self._disk.entries(layout.BANKS) if not is_noise(name)]
 
-    def _compare(self, folder: str, entries: dict[str, FileEntry], thorough: bool) -> tuple[int, list[str]]:
-        """On a thread: hash every file of a folder; gives how many there are and the paths that differ."""
+    def _compare(self, folder: str, entries: dict[str, FileEntry], thorough: bool) -> tuple[set[str], list[str]]:
+        """On a thread: hash every file of a folder; gives all, by printable path, and the paths that differ."""
         differing: list[str] = []
         seen: set[str] = set()
         if self._disk.folder(folder) == "other":
-            return 0, [folder]
+            return set(), [folder]
         for path in self._disk.files(folder):
             seen.add(path)
             entry = entries.get(path)
@@ -110,7 +113,7 @@ class Edits:
             elif thorough or not self._problems.knows(path, look.digest):
                 differing.append(path)
         differing += [path for path, entry in entries.items() if path not in seen and entry.held is None]
-        return len(seen), differing
+        return {layout.printable(path) for path in seen}, differing
 
     def _vanished(self, paths: Iterable[str]) -> list[str]:
         return [path for path in paths if self._disk.look(path).state == "missing"]

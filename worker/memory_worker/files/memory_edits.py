@@ -154,18 +154,21 @@ class MemoryEdits:
             if "expires_at" in changed and lineage.had_expiry(base, changed["expires_at"]):
                 del changed["expires_at"]  # being said again has put it off; the person did not touch it
             if not changed:
-                return await self._unchanged(edit, file, memory, entry)
+                return await self._unchanged(edit, file, memory, lineage.memory_at(base), entry)
             if base < memory.revision and not lineage.by_hand_since(base):
                 return await self._stale(edit, file, memory, lineage, base, entry, changed)
             try:
-                return await self._apply(edit, file, memory, changed)
+                return await self._apply(edit, file, memory, lineage.memory_at(base), changed)
             except FunctionError as error:
                 if not stale(error):
                     raise
         raise Later("the memory changes all the time")
 
-    async def _apply(self, edit: Edit, file: MemoryFile, memory: Memory, changed: dict[str, Any]) -> bool:
+    async def _apply(
+        self, edit: Edit, file: MemoryFile, memory: Memory, before: Memory | None, changed: dict[str, Any]
+    ) -> bool:
         """Make the changes; un-pinning comes first and pinning last, since a pinned memory takes no expiry."""
+        seen = memory
         pinned = changed.get("pinned")
         if pinned is False:
             memory = await self._pin(edit, memory, False)
@@ -175,7 +178,7 @@ class MemoryEdits:
             memory = reply.memory or memory
         if pinned is True:
             memory = await self._pin(edit, memory, True)
-        await self._remark(edit, file, memory)
+        await self._remark(edit, file, seen, before)
         await self._recorded(edit, memory)
         return True
 
@@ -184,9 +187,11 @@ class MemoryEdits:
         reply = await self._commands.pin(request, edit.cause)
         return reply.memory or memory
 
-    async def _unchanged(self, edit: Edit, file: MemoryFile, memory: Memory, entry: FileEntry | None) -> bool:
+    async def _unchanged(
+        self, edit: Edit, file: MemoryFile, memory: Memory, before: Memory | None, entry: FileEntry | None
+    ) -> bool:
         """The file says what the store knows: how it is laid out is the person's, as long as it names its memory."""
-        await self._remark(edit, file, memory)
+        await self._remark(edit, file, memory, before)
         await self._record(edit, memory)
         agrees = file.id == memory.id and file.revision == memory.revision and not changes.frozen(file, memory)
         if not agrees or changes.difference(file, memory) or entry is None or not edit.keep:
@@ -222,7 +227,7 @@ class MemoryEdits:
             await self._suggest(edit, "update", msgspec.to_builtins(request), reason)
         if "pinned" in changed:
             await self._suggest(edit, "pin", {"id": memory.id, "pinned": changed["pinned"]}, reason)
-        await self._remark(edit, file, before or memory)
+        await self._remark(edit, file, memory, before)
         await self._recorded(edit, memory)
         return True
 
@@ -248,10 +253,12 @@ class MemoryEdits:
 
     # Afterwards
 
-    async def _remark(self, edit: Edit, file: MemoryFile, reference: Memory) -> None:
-        ignored = changes.frozen(file, reference)
-        if ignored:
-            await self._problems.remark(edit.path, edit.bank, ignored)
+    async def _remark(self, edit: Edit, file: MemoryFile, *seen: Memory | None) -> None:
+        """Tell which frozen fields say something that none of the revisions says which the person can have seen."""
+        ignored = [changes.frozen(file, memory) for memory in seen if memory is not None]
+        kept = [name for name in ignored[0] if all(name in other for other in ignored)]
+        if kept:
+            await self._problems.remark(edit.path, edit.bank, kept)
 
     async def _record(self, edit: Edit, memory: Memory) -> None:
         entry = FileEntry(edit.path, edit.folder, "memory", memory.id, memory.revision, edit.look.digest)

@@ -103,7 +103,14 @@ class Mirror:
             wanted.append(
                 Wanted(folder=entry.folder, kind=entry.kind, target=entry.target, record=record, replaced=True)
             )
-        self.written += await self._writer.write(wanted, anew=True)
+        if wanted:
+            self.written += await self._writer.write(wanted, anew=True)
+
+    async def retry(self) -> None:
+        """Try again what could not be written."""
+        failed = [failure.entry for failure in self._writer.failures.values()]
+        self._writer.failures.clear()
+        await self.rewrite(failed)
 
     # The journal
 
@@ -175,6 +182,10 @@ class Mirror:
             if known is not None and known.revision > after.revision:
                 return  # what is known is newer than this row
             self.banks[after.name] = after
+            if before is None:
+                # What a person put into the folder before there was a bank is read now.
+                files = await asyncio.to_thread(lambda: list(self._disk.files(layout.bank_folder(after.name))))
+                self._writer.suspects.update(files)
             if before is not None and before.mirror != after.mirror:
                 await self.rebuild(after.name)
             elif after.mirror:

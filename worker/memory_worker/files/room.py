@@ -7,7 +7,6 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from memory_contracts.errors import FunctionError
 from memory_worker.clock import Clock
 from memory_worker.files import layout
 from memory_worker.files.disk import Disk
@@ -89,7 +88,7 @@ class FileRoom:
             clock,
             self.settings,
         )
-        self._watch = Watch(self.disk, self._noticed)
+        self._watch = Watch(self.disk, self._noticed, self._scan_soon)
         self._lock = asyncio.Lock()
         self._wake = asyncio.Event()
         self._due: set[str] = set()
@@ -141,6 +140,7 @@ class FileRoom:
     async def sync(self) -> Read:
         """Bring store and files together now: read changed files, decide about vanished ones, write what is behind."""
         async with self._lock:
+            await self._mirror_now()
             read = await self._scan(None, thorough=False, at_once=True)
             await self._mirror_now()
         return read
@@ -148,6 +148,7 @@ class FileRoom:
     async def reload(self, bank: str | None = None) -> Read:
         """Read every file again, unreadable ones too; gives how many were looked at and how many changed something."""
         async with self._lock:
+            await self._mirror_now()
             read = await self._scan(bank, thorough=True, at_once=True)
             await self._mirror_now()
         return read
@@ -155,6 +156,7 @@ class FileRoom:
     async def rebuild(self, bank: str | None = None) -> int:
         """Write the files of one bank, or of all, from the records; gives the number of files written or removed."""
         async with self._lock:
+            await self._mirror_now()
             await self._scan(bank, thorough=True, at_once=False)
             await self._mirror_now()
             written = await self._mirror.rebuild(bank)
@@ -192,7 +194,7 @@ class FileRoom:
             watching=self._watch.watching,
             problems_total=len(problems),
             problems=[UnreadFile(one.path, one.reason, one.at) for one in problems[:PROBLEMS_SHOWN]],
-            failures=dict(list(self._writer.failures.items())[:PROBLEMS_SHOWN]),
+            failures={path: failure.reason for path, failure in list(self._writer.failures.items())[:PROBLEMS_SHOWN]},
             ignored=list(self._problems.remarks),
             vanished=self._edits.removals.waiting(),
             error=self._error,
@@ -214,6 +216,7 @@ class FileRoom:
             self._due |= (await self._edits.read(suspects, rewrite=True)).later
 
     async def _scan(self, bank: str | None, *, thorough: bool, at_once: bool) -> Read:
+        await self._mirror.retry()
         read = await self._edits.scan(bank, thorough=thorough)
         read.changed += await self._edits.removals.settle(at_once=at_once)
         self._due |= read.later
@@ -234,15 +237,20 @@ class FileRoom:
                 async with self._lock:
                     await self._mirror_now()
                 pause = self.settings.retry_s
-            except (OSError, FunctionError) as error:
+            except Exception as error:  # nothing may end the following: it is told, and tried again
                 self._failed("files.mirror_failed", error)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, RETRY_MAX_S)
                 self._wake.set()
 
-    def _noticed(self, paths: set[str]) -> None:
-        self._due |= paths
+    def _scan_soon(self) -> None:
+        self._last_scan = None
         self._quiet.set()
+
+    def _noticed(self, paths: set[str]) -> None:
+        if paths:
+            self._due |= paths
+            self._quiet.set()
 
     async def _follow_edits(self) -> None:
         pause = self.settings.retry_s
@@ -256,7 +264,7 @@ class FileRoom:
                 async with self._lock:
                     await self._edits.removals.settle()
                 pause = self.settings.retry_s
-            except (OSError, FunctionError) as error:
+            except Exception as error:  # nothing may end the following: it is told, and tried again
                 self._failed("files.reading_failed", error)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, RETRY_MAX_S)

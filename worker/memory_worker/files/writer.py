@@ -33,6 +33,13 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     erase: bool = False
 
 
+class Failure(msgspec.Struct, frozen=True):
+    """A file that could not be written: why, and whose it is."""
+
+    reason: str
+    entry: FileEntry
+
+
 class _Task(msgspec.Struct):
     """A wish on its way: the entry it started from, the name it tries, and what the disk expects there."""
 
@@ -55,8 +62,8 @@ class Writer:
         self._ledger = ledger
         self.suspects: set[str] = set()
         """Paths where something stood that the mirror had not written."""
-        self.failures: dict[str, str] = {}
-        """Paths that could not be written, and why."""
+        self.failures: dict[str, Failure] = {}
+        """Files that could not be written, by path, to be tried again."""
 
     async def write(self, wanted: Sequence[Wanted], *, anew: bool = False) -> int:
         """Bring files to the wanted state; gives the number of files that were written or removed.
@@ -84,7 +91,7 @@ class Writer:
                     again.append(task)
             tasks = again
         for task in tasks:
-            self.failures[task.path] = "something else stands there"
+            self._fail(task, task.path, "something else stands there")
         if entries or dropped:
             await self._ledger.record(LedgerChange(dropped=dropped, entries=entries))
         return touched
@@ -150,7 +157,7 @@ class Writer:
     async def _left(self, task: _Task, answer: Done, anew: bool) -> bool:
         """Deal with a wish the disk did not meet; False when it is to be tried again in another way."""
         if answer.state == "failed":
-            self.failures[answer.path] = answer.reason
+            self._fail(task, answer.path, answer.reason)
             return True
         if answer.state == "missing":
             if anew:
@@ -163,6 +170,11 @@ class Writer:
             return True
         task.names.pop(0)
         return False
+
+    def _fail(self, task: _Task, path: str, reason: str) -> None:
+        wanted = task.wanted
+        entry = task.entry or FileEntry(path, wanted.folder, wanted.kind, wanted.target, 0, b"")
+        self.failures[path] = Failure(reason, entry)
 
     def _claims(self, task: _Task) -> bool:
         """On a thread: whether the file that stands in the way says that it is this record's."""
