@@ -9,7 +9,7 @@ words hold only letters; every other kind starts with a mark, so that kinds neve
 """
 
 import unicodedata
-from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 import regex
@@ -53,6 +53,13 @@ _BREAKS = regex.compile(
 _LANGUAGE_NAMES = regex.compile(r"^[cfj](\+\+|#)$")
 _NUMBER = regex.compile(r"^[$€£¥#+-]?(\d{1,3}(?:[,'_]\d{3})+|\d+)(\.\d+)?(st|nd|rd|th)?([%a-zµ°/]{0,6})$")
 _PART = regex.compile(r"\p{Lu}+(?=\p{Lu}\p{Ll})|\p{Lu}?[\p{Ll}\p{M}]+|\p{Lu}+|[\p{L}\p{M}]+|\d+(?:\.\d+)*")
+_PUNCTUATION = ".,;:!?\"'()"
+_VERSION = regex.compile(r"^\d+(\.\d+)+$")
+_SLASHED = regex.compile(r"^[\p{L}]+(/[\p{L}]+)+$")
+_APOSTROPHES = regex.compile(r"['’‘ʼ`´]")
+_THOUSANDS = regex.compile(r"[,'_]")
+_INNER_CAPITAL = regex.compile(r"\p{Ll}\p{Lu}")
+_LETTER_WORDS = regex.compile(r"[\p{L}\p{M}']+")
 _WORD = regex.compile(r"^[\p{L}\p{M}]+$")
 _JOINED = regex.compile(r"[-_ ]+")
 _CONTRACTED = regex.compile(r"^(.*)n't$")
@@ -99,7 +106,7 @@ def _spaceless(run: str) -> list[Group]:
 
 def _number(match: regex.Match[str]) -> list[Group]:
     """`1,200`, `15th`, `250ms`, `$5.50`: the bare number, and the number with its unit as a whole."""
-    digits = regex.sub(r"[,'_]", "", match.group(1)) + (match.group(2) or "")
+    digits = _THOUSANDS.sub("", match.group(1)) + (match.group(2) or "")
     groups = [Group((digits,), digits)]
     unit = match.group(4)
     if unit:
@@ -128,10 +135,10 @@ def _identifier(chunk: str, folded: str, language: str) -> list[Group]:
     if len(whole) > 2 and whole[0] == "v" and whole[1].isdigit():
         groups = [Group((WHOLE + whole, WHOLE + whole[1:], whole[1:]), folded, whole=True)]
         parts = []
-    elif whole[0].isdigit() and regex.match(r"^\d+(\.\d+)+$", whole):
+    elif whole[0].isdigit() and _VERSION.match(whole):
         groups = [Group((whole, WHOLE + whole), folded, whole=True)]
         parts = []
-    elif "/" in whole and regex.match(r"^[\p{L}]+(/[\p{L}]+)+$", whole) and "." not in whole:
+    elif "/" in whole and _SLASHED.match(whole) and "." not in whole:
         groups = []  # “and/or”, “UI/UX”: words, not a path
     return groups + parts
 
@@ -148,12 +155,12 @@ def _latin_chunk(chunk: str, language: str) -> list[Group]:
         if negated := _CONTRACTED.match(folded):
             return _word("not", language) + (_word(negated.group(1), language) if len(negated.group(1)) > 2 else [])
         groups: list[Group] = []
-        for part in regex.split(r"['’‘ʼ`´]", chunk):
+        for part in _APOSTROPHES.split(chunk):
             if len(part) > 2 or (len(part) > 1 and part.lower() not in ("ll", "re", "ve", "qu")):
                 groups += _latin_chunk(part, language)
         return groups
     if _WORD.match(folded):
-        inner_capital = regex.search(r"\p{Ll}\p{Lu}", chunk)
+        inner_capital = _INNER_CAPITAL.search(chunk)
         if inner_capital and folded not in languages.known_words():
             return _identifier(chunk, folded, language)
         return _word(folded, language)  # “JavaScript” is a word, “parseDate” an identifier
@@ -191,6 +198,7 @@ _cache: dict[str, dict[str, tuple[Group, ...]]] = {}
 def forget_cache() -> None:
     """Empties the memory of analysed chunks, which holds words of memories: part of forgetting."""
     _cache.clear()
+    detect.cache_clear()
 
 
 def groups_of(text: str, language: str | None = None) -> list[Group]:
@@ -198,7 +206,7 @@ def groups_of(text: str, language: str | None = None) -> list[Group]:
     text = text[:TEXT_CHARS_MAX]
     chunks = text.split()
     if language is None:
-        language = detect(chunks, text)
+        language = detect(text)
     cache = _cache.setdefault(language, {})
     if len(cache) > CACHE_CHUNKS_MAX:
         cache.clear()
@@ -213,14 +221,13 @@ def groups_of(text: str, language: str | None = None) -> list[Group]:
     return groups
 
 
-def detect(chunks: Iterable[str], text: str) -> str:
-    """The language of a text given with its chunks."""
+@lru_cache(maxsize=16)
+def detect(text: str) -> str:
+    """The language of a text. A row is asked about twice, for its words and for its vector."""
+    if text.isascii():
+        return languages.detect([chunk.strip(_PUNCTUATION).lower() for chunk in text.split()], text)
     folded = fold(text)
-    if folded.isascii():
-        words = [chunk.strip(".,;:!?\"'()").lower() for chunk in chunks]
-    else:
-        words = regex.findall(r"[\p{L}\p{M}']+", folded)
-    return languages.detect(words, folded)
+    return languages.detect(_LETTER_WORDS.findall(folded), folded)
 
 
 def terms_of(text: str, language: str | None = None) -> list[str]:

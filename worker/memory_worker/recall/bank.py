@@ -11,7 +11,7 @@ import regex
 from memory_contracts.records import Memory
 from memory_worker.recall import dates
 from memory_worker.recall.analysis import fold, groups_of
-from memory_worker.recall.columns import CONFIDENCES, ID_BYTES, KINDS, NEVER, TIERS, Columns, quantise
+from memory_worker.recall.columns import CONFIDENCES, ID_BYTES, KINDS, NEVER, TIERS, Columns
 from memory_worker.recall.postings import Ints, Postings, impact
 from memory_worker.recall.query import RecallQuery
 from memory_worker.recall.surfaces import Surfaces
@@ -79,7 +79,7 @@ class BankIndex:
         key = memory_id.encode()
         row = self.rows.get(key)
         if row is None and len(self.sorted_rows):
-            ids = self.columns["id"]
+            ids = self.columns["id"][: len(self.sorted_rows)]
             at = int(np.searchsorted(ids, np.bytes_(key), sorter=self.sorted_rows))
             if at < len(self.sorted_rows) and ids[self.sorted_rows[at]] == key:
                 row = int(self.sorted_rows[at])
@@ -102,14 +102,14 @@ class BankIndex:
         if row is not None and int(self.columns["content"][row]) == content:
             self._describe(row, memory)
             return not self.columns["embedded"][row]
-        kept_vector: tuple[npt.NDArray[np.int8], npt.NDArray[np.uint64]] | None = None
+        replaced: int | None = None
         text_hash = digest(memory.text)
         if row is not None:
             if self.columns["embedded"][row] and int(self.columns["text"][row]) == text_hash:
-                kept_vector = self.columns["vector"][row].copy(), self.columns["bits"][row].copy()
+                replaced = row
             self._retire(row)
         row = self.columns.append()
-        c = self.columns
+        c = self.columns.data
         c["id"][row] = key
         c["alive"][row] = True
         c["content"][row] = content
@@ -121,8 +121,9 @@ class BankIndex:
         self.unembedded += 1
         self._describe(row, memory)
         self._index(row, memory, session)
-        if kept_vector:
-            c["vector"][row], c["bits"][row] = kept_vector
+        if replaced is not None:
+            for name in ("vector", *self.columns.bits):
+                c[name][row] = c[name][replaced]
             c["embedded"][row] = True
             self.unembedded -= 1
         elif embed is not None:
@@ -131,7 +132,7 @@ class BankIndex:
 
     def _describe(self, row: int, memory: Memory) -> None:
         """Writes the columns that may change while the words stay."""
-        c = self.columns
+        c = self.columns.data
         c["superseded"][row] = memory.state == "superseded"
         c["kind"][row] = KINDS.index(memory.kind)
         c["tier"][row] = TIERS.index(memory.tier)
@@ -174,9 +175,8 @@ class BankIndex:
 
     def set_vector(self, row: int, vector: npt.NDArray[np.float32]) -> None:
         """Gives a row its unit vector; a zero vector (nothing known) counts as embedded and matches nothing."""
-        c = self.columns
-        vectors, bits = quantise(vector[None, :])
-        c["vector"][row], c["bits"][row] = vectors[0], bits[0]
+        c = self.columns.data
+        self.columns.set_vector(row, vector)
         if not c["embedded"][row]:
             self.unembedded -= 1
         c["embedded"][row] = True
@@ -199,7 +199,6 @@ class BankIndex:
         c["alive"][row] = False
         if not c["embedded"][row]:
             self.unembedded -= 1
-        c["vector"][row], c["bits"][row] = 0, 0
         self.rows.pop(bytes(c["id"][row]), None)
         self.present -= 1
 

@@ -43,7 +43,9 @@ class Columns:
         self.dims = dims
         self.data: dict[str, Column] = {name: np.zeros(0, spec) for name, spec in _SPEC.items()}
         self.data["vector"] = np.zeros((0, dims), np.int8)
-        self.data["bits"] = np.zeros((0, -(-dims // 64)), np.uint64)
+        # One column per 64 signs: a scan reads each from end to end.
+        self.bits = tuple(f"bits{n}" for n in range(-(-dims // 64)))
+        self.data.update({name: np.zeros(0, np.uint64) for name in self.bits})
 
     def __getitem__(self, name: str) -> Column:
         """The rows of a column that are in use, as a view."""
@@ -69,9 +71,33 @@ class Columns:
         """Drops all vectors and makes room for those of another model."""
         self.dims = dims
         room = len(self.data["id"])
+        for name in self.bits:
+            del self.data[name]
+        self.bits = tuple(f"bits{n}" for n in range(-(-dims // 64)))
         self.data["vector"] = np.zeros((room, dims), np.int8)
-        self.data["bits"] = np.zeros((room, -(-dims // 64)), np.uint64)
+        self.data.update({name: np.zeros(room, np.uint64) for name in self.bits})
         self.data["embedded"][:] = False
+
+    def set_vector(self, row: int, vector: npt.NDArray[np.float32]) -> None:
+        """Writes a unit vector into a row, as int8 (127 = 1.0) and as signs."""
+        self.data["vector"][row] = np.rint(vector * 127)
+        for name, word in zip(self.bits, signs(vector), strict=True):
+            self.data[name][row] = word
+
+    def has_meaning(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Which rows have a vector that is not zero: one without a single positive sign is zero."""
+        found = np.zeros(len(rows), np.bool_)
+        for name in self.bits:
+            found |= self.data[name][rows] != 0
+        return found
+
+    def distances(self, wanted: npt.NDArray[np.uint64], rows: npt.NDArray[np.int64] | slice) -> npt.NDArray[np.uint16]:
+        """How many signs of each row differ from the wanted ones."""
+        total: npt.NDArray[np.uint16] | None = None
+        for name, word in zip(self.bits, wanted, strict=True):
+            differing = np.bitwise_count(self[name][rows] ^ word).astype(np.uint16)
+            total = differing if total is None else np.add(total, differing, out=total)
+        return np.zeros(0, np.uint16) if total is None else total
 
     @property
     def nbytes(self) -> int:
@@ -79,10 +105,8 @@ class Columns:
         return sum(column.nbytes for column in self.data.values())
 
 
-def quantise(vectors: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.uint64]]:
-    """Unit vectors → int8 rows (127 = 1.0) and their signs packed into 64-bit words."""
-    rows, dims = vectors.shape
-    signs = np.zeros((rows, -(-dims // 64) * 64), np.bool_)
-    signs[:, :dims] = vectors > 0
-    bits = np.packbits(signs, axis=1).view(np.uint64)
-    return np.clip(np.rint(vectors * 127), -127, 127).astype(np.int8), bits
+def signs(vector: npt.NDArray[np.float32]) -> npt.NDArray[np.uint64]:
+    """The signs of a vector, 64 to a word, the last one filled up with zeros."""
+    positive = np.zeros(-(-len(vector) // 64) * 64, np.bool_)
+    positive[: len(vector)] = vector > 0
+    return np.packbits(positive).view(np.uint64)

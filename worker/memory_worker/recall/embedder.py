@@ -81,7 +81,7 @@ class StaticEmbedder:
         for at, text in enumerate(texts):
             # The teacher read English; of other languages its pieces only know the letters.
             read = text[:STATIC_TEXT_CHARS_MAX]
-            rows = self._pieces.cut(read) if analysis.detect(read.split(), read) == ENGLISH else []
+            rows = self._pieces.cut(read) if analysis.detect(read) == ENGLISH else []
             if rows:
                 total = self._scales[rows] @ self._vectors[rows].astype(np.float32)
                 length = float(np.sqrt(total @ total))

@@ -11,6 +11,7 @@ from memory_worker.recall.settings import RecallSettings
 
 Floats = npt.NDArray[np.float32]
 Mask = npt.NDArray[np.bool_]
+Positions = npt.NDArray[np.int64]
 
 COSINE_ZERO = 0.15
 """Cosine of texts that have nothing to do with each other, in the shipped table and in its teacher alike."""
@@ -36,8 +37,8 @@ DATED = 0.15
 """What a row gets for having happened in the time that the query names."""
 ABOUT = 0.1
 """What a row gets for a handle of what is being looked at."""
-TIER_STEP, CONFIDENCE_STEP, CORROBORATION_STEP = 0.004, 0.004, 0.001
-"""Per step of tier (3), confidence (3) and corroboration (up to 4): they decide near-ties only."""
+TIER_STEP, CONFIDENCE_STEP, CORROBORATION_STEP, CORROBORATION_MAX, RECENCY = 0.004, 0.004, 0.001, 4, 0.004
+"""Per step of tier, confidence and corroboration, and between the oldest and the newest row: they decide near-ties."""
 
 
 class Ranked(NamedTuple):
@@ -75,42 +76,27 @@ def rank(found: Sequence[Found], limit: int, settings: RecallSettings) -> Rankin
     best = max((float(s.order.max(initial=0)) for s in scored), default=0.0)
     best_relevance = max((float(s.relevance.max(initial=0)) for s in scored), default=0.0)
     clear = any(((f.coverage >= CLEAR_COVERAGE) & (f.cosine >= CLEAR_COSINE)).any() for f in found)
-    entries: list[tuple[float, float, int, bytes, int, int]] = []
-    below = 0
-    for depth, (f, s) in enumerate(zip(found, scored, strict=True)):
-        kept = (s.relevance >= settings.floor) & (s.order >= settings.keep_share * best)
-        if clear:
-            kept &= (f.coverage >= CLEAR_SHARE) | (s.order >= CLEAR_ORDER * best)
-        below += len(kept) - int(kept.sum())
-        c = f.bank.columns
-        for i in np.flatnonzero(kept).tolist():
-            row = int(f.rows[i])
-            near_tie = (
-                TIER_STEP * float(c["tier"][row])
-                + CONFIDENCE_STEP * float(c["confidence"][row])
-                + CORROBORATION_STEP * min(4.0, float(c["corroboration"][row]))
-            )
-            order = round(float(s.order[i]) + near_tie, 5)
-            entries.append((-order, -float(c["updated"][row]), depth, bytes(c["id"][row]), i, row))
-    entries.sort()
+    kept = [_kept(f, s, best, clear, settings) for f, s in zip(found, scored, strict=True)]
+    below = sum(len(f.rows) for f in found) - sum(len(k) for k in kept)
+    entries = _in_order(found, scored, kept)
     rows: list[Ranked] = []
     repeats: list[Ranked] = []
-    subjects = _best_of_subjects(found, entries)
+    subjects = _best_of_subjects(found, kept)
     families: set[int] = set()
     dropped = 0
-    for order, _, depth, memory_id, i, row in entries:
+    for order, depth, i, row in entries:
         f, s = found[depth], scored[depth]
         c = f.bank.columns
         subject = int(c["subject"][row])
-        if subject and subjects[(depth, subject)] != row and not bool(c["superseded"][row]):
+        if subject and subjects.get((depth, subject), row) != row and not bool(c["superseded"][row]):
             dropped += 1
             continue
         family = int(c["family"][row])
-        score = best_relevance * min(1.0, -order / best) if best else 0.0
+        score = best_relevance * min(1.0, order / best) if best else 0.0
         entry = Ranked(
             bank=f.bank.name,
             row=row,
-            id=memory_id.decode(),
+            id=bytes(c["id"][row]).decode(),
             score=round(min(1.0, score), 4),
             arms={"lexical": round(float(s.lexical[i]), 4), "semantic": round(float(s.semantic[i]), 4)},
             parts={
@@ -166,18 +152,57 @@ def _placed(values: Floats, between: tuple[float, float]) -> Floats:
     return placed
 
 
-def _best_of_subjects(
-    found: Sequence[Found], entries: Sequence[tuple[float, float, int, bytes, int, int]]
-) -> dict[tuple[int, int], int]:
+def _kept(f: Found, s: _Scored, best: float, clear: bool, settings: RecallSettings) -> Positions:
+    """Positions of the candidates that are relevant."""
+    kept = (s.relevance >= settings.floor) & (s.order >= settings.keep_share * best)
+    if clear:
+        kept &= (f.coverage >= CLEAR_SHARE) | (s.order >= CLEAR_ORDER * best)
+    return np.flatnonzero(kept)
+
+
+def _in_order(
+    found: Sequence[Found], scored: Sequence[_Scored], kept: Sequence[Positions]
+) -> list[tuple[float, int, int, int]]:
+    """(ranking score, bank, position, row) of the kept candidates, best first, with nothing left to chance."""
+    rows = [f.rows[k] for f, k in zip(found, kept, strict=True)]
+    if not any(len(r) for r in rows):
+        return []
+    columns = [f.bank.columns for f in found]
+    updated = np.concatenate([c["updated"][r] for c, r in zip(columns, rows, strict=True)])
+    ids = np.concatenate([c["id"][r] for c, r in zip(columns, rows, strict=True)])
+    depth = np.concatenate([np.full(len(r), d) for d, r in enumerate(rows)])
+    span = float(updated.max() - updated.min())
+    order = np.concatenate([s.order[k] for s, k in zip(scored, kept, strict=True)]).astype(np.float64)
+    order += np.concatenate(
+        [
+            TIER_STEP * c["tier"][r]
+            + CONFIDENCE_STEP * c["confidence"][r]
+            + CORROBORATION_STEP * np.minimum(c["corroboration"][r], CORROBORATION_MAX)
+            for c, r in zip(columns, rows, strict=True)
+        ]
+    )
+    order = np.round(order + RECENCY * (updated - updated.min()) / (span or 1.0), 5)
+    best_first = np.lexsort((ids, depth, -order))
+    position, row = np.concatenate(kept), np.concatenate(rows)
+    return list(
+        zip(
+            order[best_first].tolist(),
+            depth[best_first].tolist(),
+            position[best_first].tolist(),
+            row[best_first].tolist(),
+            strict=True,
+        )
+    )
+
+
+def _best_of_subjects(found: Sequence[Found], kept: Sequence[Positions]) -> dict[tuple[int, int], int]:
     """The row that speaks for each subject of a bank: stated first, then the newest."""
-    best: dict[tuple[int, int], tuple[int, float, bytes, int]] = {}
-    for depth, f in enumerate(found):
+    best: dict[tuple[int, int], int] = {}
+    for depth, (f, k) in enumerate(zip(found, kept, strict=True)):
         c = f.bank.columns
-        wanted = {int(c["subject"][e[5]]) for e in entries if e[2] == depth and c["subject"][e[5]]}
-        for subject in wanted:
-            rows = f.bank.rows_of_subject(subject)
-            for row in rows.tolist():
-                key = (int(c["tier"][row]), float(c["updated"][row]), bytes(c["id"][row]), row)
-                if (depth, subject) not in best or key > best[(depth, subject)]:
-                    best[(depth, subject)] = key
-    return {subject: key[3] for subject, key in best.items()}
+        for subject in np.unique(c["subject"][f.rows[k]]).tolist():
+            rows = f.bank.rows_of_subject(subject) if subject else ()
+            if len(rows):
+                keys = [(int(c["tier"][r]), float(c["updated"][r]), bytes(c["id"][r]), int(r)) for r in rows]
+                best[(depth, subject)] = max(keys)[3]
+    return best

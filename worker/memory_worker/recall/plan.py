@@ -91,7 +91,7 @@ def make(text: str, now: float, entities: EntityTable, settings: RecallSettings)
 def _named(text: str) -> frozenset[str]:
     """The folded words of an English query written like names: capitalised, and not where a sentence begins."""
     words = text.split()
-    if detect(words, text) != ENGLISH or not any(w.islower() for w in words):
+    if detect(text) != ENGLISH or not any(w.islower() for w in words):
         return frozenset()
     return frozenset(
         fold(match.group())

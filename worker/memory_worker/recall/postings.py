@@ -10,6 +10,7 @@ then changes no score.
 
 from array import array
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +35,7 @@ IMPACTS: Floats = (np.arange(256) * (IMPACT_MAX / 255)).astype(np.float32)
 """Byte → saturation."""
 
 
+@cache
 def impact(count: int, length: int) -> int:
     """BM25 saturation of a term that occurs `count` times in a row of `length` terms, as one byte (at least 1)."""
     norm = K1 * (1 - B + B * length / REFERENCE_TERMS)

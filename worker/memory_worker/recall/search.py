@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from memory_worker.recall import background, talk
 from memory_worker.recall.bank import ABOUT, BankIndex, Mask, Rows, folded_label
+from memory_worker.recall.columns import signs
 from memory_worker.recall.plan import Plan, QueryGroup, Span
 from memory_worker.recall.postings import IMPACTS, PostingList, find
 from memory_worker.recall.query import RecallQuery
@@ -35,9 +36,9 @@ class Found(NamedTuple):
     """One bank's candidates with the parts of their scores; all arrays have one entry per candidate.
 
     `lexical` = BM25 points, `coverage` = share in [0, 1] of the query's weight at large that the row holds, `cosine` to
-    the query, `meant` = both have a vector, `dated` / `about` = 1 where a date span or handle fits, `lacking` = the query
-    names something exactly that the row does not have. `pairs` holds the positions of candidates that follow each other
-    in one talk; `ideal` is the weight of the whole query in this bank.
+    the query, `meant` = both have a vector, `dated` / `about` = 1 where a date span or handle fits, `lacking` = the
+    query names something exactly that the row does not have. `pairs` holds the positions of candidates that follow each
+    other in one talk; `ideal` is the weight of the whole query in this bank.
     """
 
     bank: BankIndex
@@ -175,8 +176,7 @@ def search(
 
 
 def _meant(bank: BankIndex, rows: Rows, vector: Floats | None) -> Mask:
-    meant: Mask = bank.columns["bits"][rows].any(axis=1)
-    return meant if vector is not None else np.zeros_like(meant)
+    return np.zeros(len(rows), np.bool_) if vector is None else bank.columns.has_meaning(rows)
 
 
 def _cosines(bank: BankIndex, rows: Rows, vector: Floats | None) -> Floats:
@@ -236,23 +236,20 @@ def _semantic_candidates(
     """The rows whose 1-bit vectors are nearest, among the newest `settings.scan_rows`."""
     size = bank.columns.size
     if few is not None:
-        rows = few
+        rows, distance = few, bank.columns.distances(signs(vector), few)
     else:
         first = max(0, size - settings.scan_rows)
         if first:
             cut.append("scan")
         rows = np.arange(first, size, dtype=np.int64)
-    signs = np.zeros(bank.columns["bits"].shape[1] * 64, np.bool_)
-    signs[: len(vector)] = vector > 0
-    wanted = np.packbits(signs).view(np.uint64)
-    bits = bank.columns["bits"][rows] if few is not None else bank.columns["bits"][size - len(rows) :]
-    distance = np.bitwise_count(bits ^ wanted).sum(axis=1, dtype=np.uint16)
+        distance = bank.columns.distances(signs(vector), slice(first, None))
     want = settings.scan_candidates
+    reached = np.cumsum(np.bincount(distance, minlength=1))
     for room in (want * 3, len(rows)):
         near = rows
         if len(rows) > room:
-            near = rows[distance <= np.partition(distance, room - 1)[room - 1]]
-        near = near[passes(near) & bank.columns["embedded"][near]]
+            near = rows[distance <= np.searchsorted(reached, room)]
+        near = near[passes(near) & bank.columns.has_meaning(near)]
         if len(near) >= want or len(rows) <= room:
             break
     if len(near) > want:
