@@ -53,7 +53,11 @@ async def test_a_save_reaches_the_folder_and_an_edit_the_store(tmp_path: Path) -
             return (await world.memory(memory.id)).state == "deleted"
 
         await until(deleted)
-        assert (await world.room.status()).lag_rows == 0
+
+        async def in_step() -> bool:
+            return (await world.room.status()).lag_rows == 0
+
+        await until(in_step)
 
 
 async def test_an_editors_safe_save_is_one_change(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from memory_contracts.functions.banks import BankCreateRequest, BankDeleteReques
 from memory_contracts.functions.memories import DeleteRequest, SaveRequest, UpdateRequest
 from memory_contracts.functions.review import SuggestionDecideRequest
 from memory_contracts.names import Route
-from memory_contracts.records import Memory, Notice, Rule, Suggestion
+from memory_contracts.records import Memory, Notice, Receipt, Rule, Suggestion
 from memory_worker.clock import Clock
 from memory_worker.files import (
     FileRoom,
@@ -19,7 +19,7 @@ from memory_worker.files import (
     StoreLedger,
     StoreSnapshot,
 )
-from memory_worker.gate import Gate, GateSettings, KeyedVault
+from memory_worker.gate import Gate, GateSettings, KeyedVault, Lessons, Review
 from memory_worker.store import Caller, TenantStore, banks, notices, suggestions
 
 KEY = bytes(32)
@@ -67,6 +67,7 @@ class World:
         await self.store.open()
         self.gate = Gate(self.store, GateSettings(), KeyedVault(KEY), _render)
         await self.gate.open()
+        self.review = Review(self.gate, _NothingLearned(), _NothingForgotten())
         self.room = FileRoom(
             self.root,
             feed=StoreFeed(self.store),
@@ -126,7 +127,8 @@ class World:
     async def decide(self, suggestion: Suggestion, decision: Literal["approve", "reject"]) -> None:
         """Decide a suggestion, as a person."""
         request = SuggestionDecideRequest(ids=[suggestion.id], decision=decision)
-        await self.gate.suggestion_decide(self.person, request)
+        reply = await self.review.suggestion_decide(self.person, request)
+        assert [one.error for one in reply.decided] == [None]
 
     # What the store has
 
@@ -200,6 +202,16 @@ class World:
     def listed(self) -> list[str]:
         """Give the texts that lie in the folder of problems."""
         return [path.read_text() for path in sorted((self.root / "problems").glob("*.txt"))]
+
+
+class _NothingLearned:
+    async def read(self, bank: str, text: str) -> Lessons:
+        return Lessons()
+
+
+class _NothingForgotten:
+    async def carry_out(self, caller: Caller, suggestion: Suggestion) -> Receipt:
+        raise AssertionError("nothing here forgets")
 
 
 def _render(bank: str, page: Sequence[Memory], total: int) -> str:
