@@ -131,10 +131,10 @@ def _same_tokens(plan: _Plan, items: Sequence[Item]) -> None:
 
 
 def _near(plan: _Plan, items: Sequence[Item]) -> None:
-    pairs, _ = candidate_pairs([item.words for item in items])
-    if len(pairs) > COMPARED_MAX:
+    pairs, cut = candidate_pairs([item.words for item in items], COMPARED_MAX)
+    if cut:
         plan.cut.add("compared")
-    for first, second in sorted(map(tuple, pairs[:COMPARED_MAX].tolist())):
+    for first, second in pairs.tolist():
         one, other = items[first], items[second]
         if one.bag == other.bag or frozenset((one.id, other.id)) in plan.proposals:
             continue

@@ -26,39 +26,46 @@ CROWD = 16
 NEIGHBOURS = 6
 """Rows after each row that are paired with it in a larger group."""
 
+_SLICE = 50_000
+# Pairs compared at a time: 25 MB of signatures on either side.
+
 _MULTIPLIERS = (np.uint32(0x9E3779B1), np.uint32(0x85EBCA77), np.uint32(0xC2B2AE3D))
 # The primes of xxHash32, one per position, so that “abc” and “cba” differ.
 
 
-def candidate_pairs(texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Pairs of row numbers (first < second) with their estimated similarity, the most similar first.
+def candidate_pairs(texts: Sequence[str], limit: int) -> tuple[NDArray[np.int64], bool]:
+    """Pairs of row numbers (first < second) that may be near-duplicates, and whether `limit` cut the least alike off.
 
-    At most BANDS × (CROWD - 1) / 2 pairs per text are looked at. Texts should come sorted, so that the neighbours taken
-    out of a large group are the most alike ones; an empty text pairs with nothing.
+    At most BANDS × (CROWD - 1) / 2 pairs per text are looked at, and at most some 2 × `limit` are held at a time. Texts
+    should come sorted, so that the neighbours taken out of a large group are the most alike ones; a text shorter than a
+    trigram pairs with nothing.
     """
+    total = max(len(texts), 1)
     signatures = _signatures(texts)
-    usable = np.array([len(text) >= SHINGLE_CHARS for text in texts], dtype=bool)
-    rows = np.flatnonzero(usable)
-    codes = [_pairs_of_band(signatures[rows, start : start + ROWS_PER_BAND], rows, len(texts)) for start in _starts()]
-    pairs = np.unique(np.concatenate(codes)) if codes else np.empty(0, dtype=np.int64)
-    first, second = pairs // max(len(texts), 1), pairs % max(len(texts), 1)
-    similarity = np.concatenate(
-        [
-            np.empty(0),
-            *((signatures[first[a:b]] == signatures[second[a:b]]).mean(axis=1) for a, b in _slices(len(pairs))),
-        ]
-    )
-    near = np.flatnonzero(similarity >= SIMILARITY_MIN)
-    order = near[np.argsort(-similarity[near], kind="stable")]
-    return np.stack([first[order], second[order]], axis=1), similarity[order]
+    rows = np.flatnonzero(np.array([len(text) >= SHINGLE_CHARS for text in texts], dtype=bool))
+    kept, alike, cut = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32), False
+    for start in range(0, SIGNATURE, ROWS_PER_BAND):
+        codes = np.setdiff1d(_pairs_of_band(signatures[rows, start : start + ROWS_PER_BAND], rows, total), kept)
+        similarity = _similarity(signatures, codes // total, codes % total)
+        near = similarity >= SIMILARITY_MIN
+        kept, alike = np.concatenate([kept, codes[near]]), np.concatenate([alike, similarity[near]])
+        if len(kept) > limit:
+            cut = True
+            best = np.lexsort((kept, -alike))[:limit]
+            kept, alike = kept[best], alike[best]
+    kept.sort()
+    return np.stack([kept // total, kept % total], axis=1), cut
 
 
-def _starts() -> range:
-    return range(0, SIGNATURE, ROWS_PER_BAND)
-
-
-def _slices(total: int, step: int = 100_000) -> list[tuple[int, int]]:
-    return [(start, min(start + step, total)) for start in range(0, total, step)]
+def _similarity(
+    signatures: NDArray[np.uint32], first: NDArray[np.int64], second: NDArray[np.int64]
+) -> NDArray[np.float32]:
+    """Estimated Jaccard similarity of pairs of rows: the share of equal values in their signatures."""
+    similarity = np.empty(len(first), dtype=np.float32)
+    for start in range(0, len(first), _SLICE):
+        part = slice(start, start + _SLICE)
+        similarity[part] = (signatures[first[part]] == signatures[second[part]]).mean(axis=1)
+    return similarity
 
 
 def _signatures(texts: Sequence[str]) -> NDArray[np.uint32]:
