@@ -19,14 +19,12 @@ from memory_worker.bus import (
     BusFiles,
     CallInfo,
     Dispatcher,
-    EmbeddedServer,
     Finished,
     Intake,
     Layout,
     Limits,
     Service,
     check_permissions,
-    create_streams,
     forbidden_to_worker,
     refuse_second_store,
     verify_streams,
@@ -34,6 +32,7 @@ from memory_worker.bus import (
 )
 from memory_worker.clock import Clock, SystemClock
 from memory_worker.config import Settings
+from memory_worker.embedded import EmbeddedBus
 from memory_worker.handlers import extraction_status, handlers
 from memory_worker.health import Health, HealthServer, Metrics, Systemd
 from memory_worker.recall import Embedder, StaticEmbedder
@@ -110,7 +109,7 @@ class App:
         self._directory = DataDirectory(Path(settings.data_dir))
         self._subjects = Subjects(settings.prefix, settings.turn_prefix)
         self._stack = contextlib.AsyncExitStack()
-        self._server: EmbeddedServer | None = None
+        self._server: EmbeddedBus | None = None
         self._bus: Bus | None = None
         self._http_port = 0
         self._failpoint = failpoint_from(os.environ)
@@ -146,15 +145,11 @@ class App:
                 return msgspec.structs.replace(found, url=settings.nats_url or found.url)
             found = load_credentials(settings.credentials)
             return msgspec.structs.replace(found, url=settings.nats_url or found.url)
-        self._server = await EmbeddedServer.start(settings.data_dir, port=settings.port, layout=self._layout())
+        self._server = await EmbeddedBus.start(
+            self._directory.path, settings.port, self._layout(), self._subjects, self._served
+        )
         self._stack.push_async_callback(self._server.stop)
-        files = self._server.files
-        admin = await Bus.connect(load_credentials(files.credentials_of("admin")), name="memory-admin")
-        try:
-            await create_streams(admin, self._subjects, self._served())
-        finally:
-            await admin.close()
-        return load_credentials(files.credentials_of("worker"))
+        return self._server.credentials
 
     def _layout(self) -> Layout:
         """How the bus is laid out, as far as the settings tell."""
@@ -264,6 +259,8 @@ class App:
         vitals.watch_health(self.health)
         vitals.watch_metrics(self.metrics, self.health)
         self._background(self.health.beat(), vitals.keep_sampling(self.metrics), self.systemd.keep_alive(self.health))
+        if self._server is not None:
+            self._background(self._server.keep(bus))
 
     def _background(self, *works: Coroutine[object, object, None]) -> None:
         """Run `works` until the end."""

@@ -12,6 +12,7 @@ import msgspec
 import structlog
 
 from memory_contracts import jetstream
+from memory_contracts.errors import FunctionError
 from memory_contracts.functions.base import Reply
 from memory_contracts.functions.operations import Check, DoctorReply, ExtractionStatusReply
 from memory_contracts.functions.recalling import PreviewReply, RecallReply
@@ -95,7 +96,9 @@ class Vitals:
         stores = [tenant.store for tenant in self._opened().values()]
         done = await asyncio.gather(*(store.set_meta(PROBE_KEY, now) for store in stores), return_exceptions=True)
         failed = next((result for result in done if isinstance(result, BaseException)), None)
-        return None if failed is None else f"cannot commit: {type(failed).__name__}"
+        if failed is None:
+            return None
+        return f"cannot commit: {failed.code if isinstance(failed, FunctionError) else type(failed).__name__}"
 
     async def _commit_hangs(self) -> str | None:
         """A store that refuses (a full disk) is alive and says so; one that gives no answer at all is not."""

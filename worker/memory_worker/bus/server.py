@@ -111,6 +111,17 @@ class EmbeddedServer:
             raise
         return server
 
+    async def revive(self) -> None:
+        """Start a server that ended by itself again, on the same port and store. Raises ServerError."""
+        if self.running:
+            return
+        if self._process.stdin:
+            self._process.stdin.close()
+        # The supervisor may have been killed alone.
+        await asyncio.to_thread(stop_orphan, self.files)
+        self._process = _spawn(self.files)
+        await self._ready()
+
     async def stop(self) -> None:
         """Stop the server and wait until it is gone."""
         if self._process.stdin:
