@@ -107,7 +107,10 @@ def start() -> Iterator[Start]:
     yield one
     for worker in started:
         if worker.process.poll() is None:
-            worker.stop(signal.SIGKILL)
+            worker.process.kill()
+            worker.process.wait(START_S)
+        assert worker.process.stdout is not None
+        worker.process.stdout.close()
 
 
 @pytest.fixture(scope="module")

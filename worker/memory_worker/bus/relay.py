@@ -40,6 +40,8 @@ STATE_EVERY_S = 5.0
 """Seconds between writes of what is known of the streams."""
 CHECKPOINTS = 64
 """Positions kept to go back to; one is added with each write of the state."""
+COMPARE_EVERY_S = 15.0
+"""Seconds between comparisons of the streams with what was published to them, beside those at every connect."""
 RETENTION_EVERY_S = 600.0
 """Seconds between looks for triggers that are past their retention."""
 STOP_S = 3.0
@@ -132,6 +134,7 @@ class Relay:
         self._cursor = source.cursor(CURSOR)
         self._compare = True
         self._state_due = 0.0
+        self._compare_due = time.monotonic() + COMPARE_EVERY_S
         self._retention_due = 0.0
         self._wake = asyncio.Event()
         self._stopping = False
@@ -212,6 +215,7 @@ class Relay:
                 return
             except BusError as error:
                 self.last_error = str(error)
+                self._compare = True  # a stream that is gone refuses too, and may be another one when it is back
                 log.warning("relay.waiting", tenant=self._tenant, lag=self.lag, error=type(error).__name__)
                 if self._stopping:
                     return
@@ -328,6 +332,10 @@ class Relay:
         if tick >= self._state_due:
             await self._save_state()
             self._state_due = tick + STATE_EVERY_S
+        if idle and tick >= self._compare_due and not self._stopping:
+            # Somebody may delete and make a stream again under a connection that never broke.
+            self._compare_due = tick + COMPARE_EVERY_S
+            self._compare = True
         if idle and tick >= self._retention_due and not self._stopping:
             self._retention_due = tick + RETENTION_EVERY_S
             oldest = to_datetime(self._clock.now() - self._retention_s)
