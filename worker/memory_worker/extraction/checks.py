@@ -36,6 +36,7 @@ _MARKUP = re.compile(
     r"<\s*/?\s*(?:memory|system|instruction|rule|tool|assistant|user|im_start|im_end|\|)|<\||\|>|\[/?INST\]|```",
     re.IGNORECASE,
 )
+_CLAUSE_MARKS = (". ", "! ", "? ", "; ", ", ", " but ", " and ")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _WORD = re.compile(r"[^\W\d_]{3,}")
 _NEGATION = re.compile(
@@ -81,6 +82,7 @@ class Checker:
         """Give the candidates that pass, each text once, and the counts of those that do not."""
         items: list[Candidate] = []
         learned: list[Candidate] = []
+        suggested: list[Candidate] = []
         refused: dict[str, int] = {}
         for candidate in candidates:
             tidy = tidied(candidate)
@@ -94,8 +96,15 @@ class Checker:
             if reason is not None:
                 refused[reason] = refused.get(reason, 0) + 1
                 continue
-            (learned if tidy.standing else items).append(tidy)
-        return Extraction(items=items, learned=learned, refused=refused, ignored=dict(ignored or {}))
+            if not tidy.standing:
+                items.append(tidy)
+            elif tidy.model is None or matches_standing(tidy.text):
+                learned.append(tidy)
+            else:
+                suggested.append(tidy)  # a model calls it one; no pattern knows it: a person decides
+        return Extraction(
+            items=items, learned=learned, suggested=suggested, refused=refused, ignored=dict(ignored or {})
+        )
 
     def refusal(self, item: Candidate) -> str | None:
         """Name the first check that `item` fails, or give `None`."""
@@ -185,7 +194,7 @@ class Checker:
             hits = sum(1 for w in words if w in heard or any(w[:5] == h[:5] for h in heard if len(w) > 4))
             if hits < GROUNDED_SHARE * len(words):
                 return False
-        spoken = _sentence_around(said, folded(item.quote))
+        spoken = _clause_of(said, folded(item.quote))
         return not (_NEGATION.search(spoken) and not _NEGATIVE.search(item.text))
 
     def _said(self) -> set[str]:
@@ -196,7 +205,12 @@ class Checker:
 
 
 def tidied(item: Candidate) -> Candidate:
-    """Fold newlines and spaces in an item's texts, drop invisible edges, and hold its lists to their bounds."""
+    """Fold newlines and spaces in an item's texts and hold its lists to their bounds.
+
+    A standing instruction of a model is the user's own words: its quote takes the place of its text.
+    """
+    if item.standing and item.model is not None:
+        item = msgspec.structs.replace(item, text=item.quote.strip(" \t\r\n.!"))
     return msgspec.structs.replace(
         item,
         text=" ".join(item.text.split()),
@@ -221,7 +235,12 @@ def is_instruction(text: str) -> bool:
     if text.rstrip().endswith(("?", "？", "؟")) or (text.isascii() and len(text.split()) < INSTRUCTION_MIN_WORDS):
         return False
     bare = _QUOTATION.sub(" ", text)
-    return bare == text or any(pattern.match(bare.strip()) for lang in languages() for pattern in lang.standing)
+    return bare == text or matches_standing(bare.strip())
+
+
+def matches_standing(text: str) -> bool:
+    """Tell whether a text is a standing instruction by the patterns of any language."""
+    return any(pattern.match(text) for lang in languages() for pattern in lang.standing)
 
 
 def is_addressed(text: str) -> bool:
@@ -241,12 +260,10 @@ def _date_numbers(at: float | None) -> set[str]:
     return {str(day.year), str(day.month), str(day.day), f"{day.month:02d}", f"{day.day:02d}"}
 
 
-def _sentence_around(text: str, quote: str) -> str:
+def _clause_of(text: str, quote: str) -> str:
+    """The quote with what comes before it in its clause: “I don't” belongs to “eat meat”, what follows does not."""
     at = text.find(quote)
     if at < 0:
         return quote
-    start = max((text.rfind(mark, 0, at) for mark in (". ", "! ", "? ", "; ", ", but ", ", and ")), default=-1)
-    ends = [
-        e for e in (text.find(mark, at + len(quote)) for mark in (". ", "! ", "? ", "; ", ", but ", ", and ")) if e >= 0
-    ]
-    return text[start + 1 : min(ends, default=len(text))]
+    start = max(text.rfind(mark, 0, at) + len(mark) if mark in text[:at] else 0 for mark in _CLAUSE_MARKS)
+    return text[start : at + len(quote)]

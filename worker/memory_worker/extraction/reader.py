@@ -90,14 +90,13 @@ def bounded(checked: Extraction, settings: Settings) -> Extraction:
     """
     items: list[Candidate] = list(checked.items)
     learned: list[Candidate] = []
-    suggested: list[Candidate] = []
+    suggested: list[Candidate] = [*checked.learned, *checked.suggested]
     if settings.rule_learning == "off":
-        items += [msgspec.structs.replace(line, standing=False) for line in checked.learned]
-    elif settings.rule_learning == "suggest":
-        suggested = list(checked.learned)
-    else:
+        items += [msgspec.structs.replace(line, standing=False) for line in suggested]
+        suggested = []
+    elif settings.rule_learning == "auto":
         learned = checked.learned[: settings.learned_lines_per_turn]
-        suggested = checked.learned[settings.learned_lines_per_turn :]
+        suggested = suggested[len(learned) :]
     refused = dict(checked.refused)
     over = len(items) - settings.extraction_items_max
     if over > 0:

@@ -1,6 +1,7 @@
 """Reads a model's reply item by item: prose around it, a cut end and bad items cost no more than themselves."""
 
 import json
+import re
 from typing import Any, get_args
 
 from memory_contracts.names import LABEL_MAX_CHARS, Confidence, Kind
@@ -13,6 +14,8 @@ REPLY_MAX_CHARS = 400_000
 ITEMS_READ_MAX = 1_000
 """Most items of one reply that are looked at."""
 
+_THOUGHTS = re.compile(r"<(think|thinking|reasoning)>.*?</\1>", re.DOTALL)
+"""What some models write before they answer."""
 _KINDS = frozenset(get_args(Kind))
 _CONFIDENCES = frozenset(get_args(Confidence))
 _DECODER = json.JSONDecoder(strict=False)
@@ -28,7 +31,7 @@ def read_items(text: str) -> tuple[list[dict[str, Any]], bool]:
     The reply should be `{"items": [...]}`. A bare list, one bare item, a fence or prose around it, and a list that
     breaks off are read as well.
     """
-    text = text[:REPLY_MAX_CHARS]
+    text = _THOUGHTS.sub("", text[:REPLY_MAX_CHARS])
     start = _list_start(text)
     if start is None:
         alone = _objects(text, 0)[0]
@@ -60,7 +63,7 @@ def _objects(text: str, at: int) -> tuple[list[dict[str, Any]], bool]:
         char = text[at]
         if char == "]":
             return out, True
-        if char != "{":
+        if char not in "{[":
             at += 1
             continue
         try:

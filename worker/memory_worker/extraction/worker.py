@@ -37,6 +37,8 @@ from memory_worker.extraction.reader import TurnReader
 
 IDLE_S = 5.0
 """Longest pause between looks at an inbox that nobody woke the worker for, in seconds."""
+BLOCKED_MIN_S, BLOCKED_MAX_S = 0.01, 1.0
+"""Shortest and longest pause, in seconds, while turns are due that stand behind others of their session."""
 ERROR_PAUSE_S = 1.0
 """Pause after the inbox itself could not be read, in seconds."""
 SIBLING_MESSAGES_MAX = 5_000
@@ -93,6 +95,7 @@ class TurnWorker:
         self._wake = asyncio.Event()
         self._stopping = False
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._empty = 0
         self._kept = 0
         self._refused: dict[str, int] = {}
         self._ignored: dict[str, int] = {}
@@ -155,7 +158,7 @@ class TurnWorker:
         """Claim what there is room for; give the seconds until the next look."""
         try:
             claimed = await self._claim()
-            return 0.0 if claimed and self._room() > 0 else await self._pause()
+            return 0.0 if claimed and self._room() > 0 else await self._pause(claimed=claimed)
         except Exception as error:
             # The inbox is asked again: a loop that died here would leave turns unread without a word.
             _log.error("inbox_failed", error=type(error).__name__)
@@ -180,11 +183,15 @@ class TurnWorker:
         self._tasks.pop(session_id, None)
         self._wake.set()
 
-    async def _pause(self) -> float:
+    async def _pause(self, *, claimed: bool) -> float:
         if self._room() <= 0:
             return IDLE_S
         due = await self._inbox.next_due()
-        return IDLE_S if due is None else min(IDLE_S, max(0.01, due - self._clock.now()))
+        if due is None:
+            return IDLE_S
+        # A due turn that could not be claimed stands behind another of its session: it is asked for less and less.
+        self._empty = 0 if claimed else self._empty + 1
+        return min(IDLE_S, max(due - self._clock.now(), min(BLOCKED_MAX_S, BLOCKED_MIN_S * (1 << min(self._empty, 8)))))
 
     async def _session(self, turns: Sequence[InboxTurn]) -> None:
         for turn in turns:
