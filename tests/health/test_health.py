@@ -73,8 +73,8 @@ async def test_startup_ready_stopping_fatal(serve: Callable[..., object]) -> Non
     health = Health(ready={"bus": fine})
     port = await serve(health)  # type: ignore[misc]
     seen = []
-    steps: list[Callable[[], None]] = [lambda: None, health.mark_started, health.mark_stopping]
-    for step in [*steps, lambda: health.mark_fatal("bus closed")]:
+    steps: list[Callable[[], None]] = [list, health.mark_started, health.mark_stopping]
+    for step in (*steps, lambda: health.mark_fatal("bus closed")):
         step()
         seen.append([(await get(port, path))[0] for path in ("/startupz", "/readyz", "/livez")])
     assert seen == [[503, 503, 200], [200, 200, 200], [200, 503, 200], [200, 503, 503]]

@@ -137,6 +137,7 @@ class Vitals:
         metrics.sample("bus_connected", lambda: float(self._bus.connected))
         metrics.sample("bus_rtt_seconds", lambda: self._bus.rtt_s or 0.0)
         metrics.sample("disk_free_bytes", lambda: float(shutil.disk_usage(self._directory).free))
+        metrics.sample("tasks", lambda: len(asyncio.all_tasks()))
         metrics.sample("loop_lag_seconds", lambda: health.loop_lag)
         metrics.sample_readers(self.lags)
 

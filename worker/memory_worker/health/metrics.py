@@ -52,6 +52,7 @@ GAUGES: dict[str, str] = {
     "bus_rtt_seconds": "Time of the last ping to the bus.",
     "disk_free_bytes": "Free space where the data lies.",
     "file_problems": "Files that cannot be read.",
+    "tasks": "Tasks on the event loop.",
     "loop_lag_seconds": "How late the event loop ran its last timer.",
 }
 """Gauges that are read when they are scraped, by name (without the prefix) and meaning."""
