@@ -23,7 +23,7 @@ from memory_contracts.records import ProposedChange
 
 ACTS_IN_REPORT = 100
 """Acts named in a report; all are in the journal under the run's id."""
-TOGETHER = 8
+TOGETHER = 4
 """Retirements sent side by side; the store writes them in one commit."""
 _EXPECTED = frozenset({"conflict", "not_found", "pinned", "forbidden", "invalid_input"})
 """Refusals that tell that a record is not what it was when it was read: the act is left out, the run goes on."""
@@ -157,7 +157,9 @@ class Run:
                     self._superseded += 1
                     self._record(act)
                 continue
-            for act, outcome in zip(group, await asyncio.gather(*map(self._retire, group)), strict=True):
+            async with self._reader.paced():
+                outcomes = await asyncio.gather(*map(self._retire, group))
+            for act, outcome in zip(group, outcomes, strict=True):
                 if outcome is None:
                     self._superseded += 1
                     self._record(act)
@@ -170,7 +172,7 @@ class Run:
         try:
             if loser.revision >= _RESTORED_REVISION and await self._reader.was_restored(loser.id, self._principal):
                 return "restored_by_a_person"
-            reply = await self._reader.asked(
+            reply = await self._reader.repeated(
                 partial(
                     self._client.with_key(f"{self._lease.run_id}:{loser.id}").supersede,
                     id=loser.id,
