@@ -149,7 +149,7 @@ class Disk:
             mode = os.lstat(self.root / path).st_mode
         except OSError:
             return "missing"
-        return "folder" if stat.S_ISDIR(mode) and self._inside(f"{path}/x") else "other"
+        return "folder" if stat.S_ISDIR(mode) and self._inside(_below(path, "x")) else "other"
 
     def entries(self, path: str) -> list[tuple[str, bool]]:
         """Give the names in a folder, sorted, and whether each is a real folder. Empty where there is no folder."""
@@ -166,7 +166,7 @@ class Disk:
         for name, is_folder in self.entries(path):
             if is_noise(name):
                 continue
-            below = f"{path}/{name}"
+            below = _below(path, name)
             if not is_folder:
                 yield below
             elif depth > 1:
@@ -321,6 +321,11 @@ class Disk:
                 os.rmdir(self.root / path)
             except OSError:
                 return
+
+
+def _below(path: str, name: str) -> str:
+    """Give the path of a name in a folder; the tenant's own folder is the empty path."""
+    return f"{path}/{name}" if path else name
 
 
 def _read(handle: int, most: int) -> bytes:

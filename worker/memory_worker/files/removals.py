@@ -15,14 +15,12 @@ from memory_worker.clock import Clock
 from memory_worker.files import layout
 from memory_worker.files.disk import Disk
 from memory_worker.files.mirror import Mirror
+from memory_worker.files.outcome import LATER
 from memory_worker.files.ports import Commands, FilesSettings, Ledger
 from memory_worker.files.problems import VANISHED_KIND, Problems
 from memory_worker.store.ledger import FileEntry, LedgerChange
 
 log = structlog.get_logger(__name__)
-
-LATER = frozenset({"unavailable", "storage_full", "internal"})
-"""Error codes after which the same request may succeed later."""
 
 
 class _Gone(msgspec.Struct, frozen=True):

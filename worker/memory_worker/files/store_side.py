@@ -1,7 +1,7 @@
 """The file mirror's ports, met by the store and the gate of one tenant."""
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from memory_contracts.functions.banks import BankReply, BankUpdateRequest, RuleReply, RuleSetRequest
 from memory_contracts.functions.memories import (
@@ -14,8 +14,8 @@ from memory_contracts.functions.memories import (
 )
 from memory_contracts.names import Route
 from memory_contracts.records import Bank, Memory, ProposedChange, Rule
-from memory_worker.gate import Act, Gate, banking, changing, filing, ruling, saving
-from memory_worker.store import Caller, Origin, TenantStore, banks, ledger, memories, rules
+from memory_worker.gate import Act, Gate, banking, changing, filing, importing, ruling, saving
+from memory_worker.store import Caller, Origin, TenantStore, Transaction, banks, ledger, memories, rules
 from memory_worker.store.caller import FILE
 from memory_worker.store.journal import JournalRow
 from memory_worker.store.ledger import FileEntry, FileKind, FileProblem, LedgerChange
@@ -159,3 +159,50 @@ class GateCommands:
     def _worker(self) -> Caller:
         """The worker itself, who tells of files; a person did not."""
         return Caller(self._caller.tenant, "system", FILE)
+
+
+class _NothingKept(Exception):
+    """Takes a rehearsed change back: its savepoint is rolled back and its answer carried out."""
+
+    def __init__(self, answer: object) -> None:
+        super().__init__()
+        self.answer = answer
+
+
+class GateIntake:
+    """Takes an import in through the gate, as the person who asked for it; rehearsed, nothing of it stays."""
+
+    def __init__(self, gate: Gate, caller: Caller, cause: str, *, trust: bool, dry_run: bool) -> None:
+        self._gate = gate
+        self._caller = caller
+        self._origin = Origin.of(caller, cause)
+        self._trust = trust
+        self._dry_run = dry_run
+        self._made: dict[str, Bank] = {}
+
+    async def _decide(self, decide: Callable[[Act], T]) -> T:
+        def work(tx: Transaction) -> T:
+            act = self._gate.act(tx, self._caller, self._origin)
+            if not self._dry_run:
+                return decide(act)
+            for bank in self._made.values():
+                importing.import_bank(act, bank)
+            raise _NothingKept(decide(act))
+
+        try:
+            return await self._gate.store.write(work)
+        except _NothingKept as kept:
+            return cast(T, kept.answer)
+
+    async def bank(self, bank: Bank) -> importing.Imported:
+        outcome = await self._decide(lambda act: importing.import_bank(act, bank))
+        self._made[bank.name] = bank
+        return importing.Imported(outcome)
+
+    async def memories(self, bank: str, records: Sequence[Memory]) -> Sequence[importing.Imported]:
+        return await self._decide(
+            lambda act: importing.import_memories(act, bank, records, self._trust, self._gate.vault)
+        )
+
+    async def rule(self, bank: str, rule: Rule) -> importing.Imported:
+        return await self._decide(lambda act: importing.import_rule(act, bank, rule, self._trust))

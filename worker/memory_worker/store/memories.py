@@ -142,6 +142,11 @@ def find(tx: Transaction, memory_id: str) -> MemoryRow | None:
     return None if values is None else _row(values)
 
 
+def exists(tx: Transaction, memory_id: str) -> bool:
+    """Tell whether a memory of that id was ever kept, the trash included."""
+    return tx.one(_SQL["by_id_anywhere"], memory_id) is not None
+
+
 def live_by_text(tx: Transaction, bank: int, mark: bytes) -> MemoryRow | None:
     """Give the live memory whose present text has that fingerprint."""
     values = tx.one(_SQL["live_by_text"], bank, mark)

@@ -1,0 +1,86 @@
+"""The functions `export` and `import` of one tenant."""
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from memory_contracts.errors import FunctionError
+from memory_contracts.functions.operations import ExportReply, ExportRequest, ImportReply, ImportRequest
+from memory_worker.clock import Clock
+from memory_worker.files.exporting import Exporter, Reveal
+from memory_worker.files.importing import Importer, cause_of
+from memory_worker.files.store_side import GateIntake, StoreFeed, StoreSnapshot
+from memory_worker.gate import Gate, may_read
+from memory_worker.store import Caller
+
+
+class Running(msgspec.Struct):
+    """How far an export or import is, in memories."""
+
+    function: str
+    done: int = 0
+    total: int = 0
+
+
+class Archives:
+    """Makes archives in the tenant's folder `exports`, and takes archives and markdown in."""
+
+    def __init__(self, root: Path, gate: Gate, clock: Clock, version: str, reveal: Reveal | None = None) -> None:
+        self._gate = gate
+        self._clock = clock
+        self._reveal = reveal
+        store = gate.store
+        self._exporter = Exporter(root, store.tenant, version, StoreFeed(store), StoreSnapshot(store), clock, reveal)
+        self.running: list[Running] = []
+        """What runs now."""
+
+    async def export(self, caller: Caller, request: ExportRequest) -> ExportReply:
+        """Write an archive of what the caller may read.
+
+        Raises `not_found` for a bank that is not there, `forbidden` for protected values on a route that is not a
+        person's, and `unavailable` where they cannot be revealed.
+        """
+        if request.include_protected and caller.route != "human":
+            raise FunctionError(
+                "forbidden", "protected values are exported to a person only", field="include_protected"
+            )
+        if request.include_protected and self._reveal is None:
+            raise FunctionError("unavailable", "protected values cannot be revealed here", field="include_protected")
+        running = Running("export")
+        self.running.append(running)
+        try:
+            return await self._exporter.export(
+                lambda bank: may_read(caller, bank),
+                request.bank,
+                include_protected=request.include_protected,
+                progress=lambda done, total: _tell(running, done, total),
+            )
+        finally:
+            self.running.remove(running)
+
+    async def import_(self, caller: Caller, request: ImportRequest) -> ImportReply:
+        """Take in an archive, a folder of facts or a rule file that lies on the worker's side.
+
+        Raises `invalid_input` where there is nothing, and for an archive that is damaged: then nothing came in.
+        """
+        path = Path(os.path.expanduser(request.path))  # noqa: ASYNC240 - reads the environment, not the disk
+        intake = GateIntake(
+            self._gate, caller, cause_of(path, request.trust), trust=request.trust, dry_run=request.dry_run
+        )
+        running = Running("import")
+        importer = Importer(
+            intake,
+            self._clock,
+            dry_run=request.dry_run,
+            progress=lambda done, total: _tell(running, done, total),
+        )
+        self.running.append(running)
+        try:
+            return await importer.run(path, request.bank)
+        finally:
+            self.running.remove(running)
+
+
+def _tell(running: Running, done: int, total: int) -> None:
+    running.done, running.total = done, total
