@@ -31,6 +31,9 @@ class FunctionCall(NamedTuple):
     idempotency_key: str | None
 
 
+Accept = Callable[[Message], bool]
+"""Whether a message is to be answered at all; what is not accepted gets no reply."""
+
 FunctionAnswer = Callable[[FunctionCall, Request], Awaitable[Reply]]
 """Answers one function call."""
 
@@ -38,9 +41,10 @@ FunctionAnswer = Callable[[FunctionCall, Request], Awaitable[Reply]]
 class Serving:
     """One served subject; `stop` takes nothing new and finishes what was begun."""
 
-    def __init__(self, bus: Bus, answer: Answer, concurrency: int) -> None:
+    def __init__(self, bus: Bus, answer: Answer, concurrency: int, accept: Accept | None = None) -> None:
         self._bus = bus
         self._answer = answer
+        self._accept = accept
         self._concurrency = concurrency
         self._tasks: set[asyncio.Task[None]] = set()
         self._sub: Subscription | None = None
@@ -59,6 +63,8 @@ class Serving:
 
     def _take(self, message: Message) -> None:
         if not message.reply or "Status" in message.headers:
+            return
+        if self._accept is not None and not self._accept(message):
             return
         work = self._work(message)
         if len(self._tasks) >= self._concurrency:
@@ -85,9 +91,17 @@ class Serving:
             await self._bus.publish(message.reply, encode(result))
 
 
-async def serve(bus: Bus, subject: str, answer: Answer, *, queue: str, concurrency: int = CONCURRENCY) -> Serving:
-    """Answer every request on `subject`, shared with others in `queue`."""
-    serving = Serving(bus, answer, concurrency)
+async def serve(
+    bus: Bus,
+    subject: str,
+    answer: Answer,
+    *,
+    queue: str,
+    concurrency: int = CONCURRENCY,
+    accept: Accept | None = None,
+) -> Serving:
+    """Answer every request on `subject` that `accept` lets in, shared with others in `queue`."""
+    serving = Serving(bus, answer, concurrency, accept)
     await serving.start(subject, queue)
     return serving
 
@@ -95,9 +109,19 @@ async def serve(bus: Bus, subject: str, answer: Answer, *, queue: str, concurren
 async def serve_functions(
     bus: Bus, answers: dict[str, FunctionAnswer], *, queue: str, concurrency: int = CONCURRENCY
 ) -> list[Serving]:
-    """Answer functions of the contract for this identity's tenant, on every route that may call them."""
+    """Answer functions of the contract for this identity's tenant, on every route that may call them.
+
+    A request whose reply does not lie under the caller's own inbox gets no answer: the caller chooses that subject, and
+    an answer sent elsewhere would speak there in this identity's name.
+    """
     credentials = bus.credentials
     subjects = Subjects(credentials.prefix, credentials.turn_prefix)
+
+    def accept(message: Message) -> bool:
+        address = subjects.parse_rpc(message.subject)
+        return address is not None and message.reply.startswith(
+            f"_INBOX.{address.tenant}.{address.route}.{address.principal}."
+        )
 
     async def answer(message: Message) -> Reply:
         address = subjects.parse_rpc(message.subject)
@@ -118,6 +142,7 @@ async def serve_functions(
             answer,
             queue=queue,
             concurrency=concurrency,
+            accept=accept,
         )
         for name in answers
     ]

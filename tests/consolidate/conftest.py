@@ -33,14 +33,16 @@ class Worker(NamedTuple):
 
 def start_worker(data_dir: Path) -> Worker:
     """Start `memory up` without its consolidate worker and wait until it serves."""
+    log = data_dir.with_name(f"{data_dir.name}.log").open("wb")
     command = [sys.executable, "-m", "memory_worker.cli", "up", "--no-consolidate", "--json"]
     process = subprocess.Popen(
         [*command, "--data-dir", str(data_dir), "--port", "0", "--http-port", "0"],
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        stderr=log,
         text=True,
         env={key: value for key, value in os.environ.items() if not key.startswith(("MEMORY_", "NATS_"))},
     )
+    log.close()
     assert process.stdout is not None
     line = process.stdout.readline()
     assert json.loads(line)["ready"] is True

@@ -246,6 +246,35 @@ async def test_it_answers_people_and_nobody_else(
         assert missing.value.code == "not_found"
 
 
+async def test_it_speaks_into_nobody_elses_inbox(
+    human: MemoryClient, agent: MemoryClient, system: MemoryClient
+) -> None:
+    """A request that asks for its answer under another subject than the caller's own inbox is not answered."""
+    subject = agent.subjects.rpc("local", "agent", "default", "consolidate.status")
+    elsewhere = system.subjects.rpc("local", "system", "consolidate", "bank.list")
+    forged = f"{human.bus.credentials.inbox_prefix}.forged"
+    heard: list[str] = []
+    own = await human.bus.subscribe(forged, lambda message: heard.append(message.subject))
+    async with running(worker_of(system, quiet_s=9e9, interval_s=9e9).serve()):
+        await eventually(lambda: answers(human))
+        await agent.bus.publish(subject, b"{}", reply=elsewhere)
+        await agent.bus.publish(subject, b"{}", reply=forged)
+        with pytest.raises(FunctionError) as refused:
+            await agent.consolidate_status()
+        assert refused.value.code == "forbidden"
+        await human.bus.flushed()
+    await own.stop()
+    assert heard == []
+
+
+async def answers(client: MemoryClient) -> bool:
+    try:
+        await client.consolidate_status()
+    except FunctionError:
+        return False
+    return True
+
+
 async def test_a_change_is_seen_and_run_after_the_quiet_time(
     human: MemoryClient, agent: MemoryClient, system: MemoryClient, bank: str
 ) -> None:
