@@ -3,7 +3,9 @@
 from memory_worker.recall.embedder import BackgroundEmbedder, Embedder, InlineEmbedder, StaticEmbedder
 from memory_worker.recall.feed import BankGone, EntityPut, IndexChange, IndexFeed, MemoryGone, MemoryPut, Skip
 from memory_worker.recall.index import TenantIndex
+from memory_worker.recall.minilm import MiniLmEmbedder, ModelUnavailable
 from memory_worker.recall.query import Arm, Hit, RecalledMemory, RecallOutcome, RecallQuery, RecallStatus, SearchResult
+from memory_worker.recall.remote import RemoteEmbedder
 from memory_worker.recall.service import RecallService
 from memory_worker.recall.settings import RecallSettings
 
@@ -19,12 +21,15 @@ __all__ = [
     "InlineEmbedder",
     "MemoryGone",
     "MemoryPut",
+    "MiniLmEmbedder",
+    "ModelUnavailable",
     "RecallOutcome",
     "RecallQuery",
     "RecallService",
     "RecallSettings",
     "RecallStatus",
     "RecalledMemory",
+    "RemoteEmbedder",
     "SearchResult",
     "Skip",
     "StaticEmbedder",

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import regex
 
 from memory_worker.recall import languages
-from memory_worker.recall.languages import ENGLISH, irregular
+from memory_worker.recall.languages import ENGLISH, OTHER, irregular
 
 TEXT_CHARS_MAX = 20_000
 """Longest text that is analysed, in characters; the rest is not indexed."""
@@ -81,7 +81,7 @@ def _stems(word: str, language: str) -> tuple[str, ...]:
     if base.isdecimal():
         return (base,)
     english = languages.stemmer(ENGLISH).stemWord(base)
-    if language == ENGLISH:
+    if language in (ENGLISH, OTHER):
         bare = _HEBREW.sub("", word)
         return (english,) if bare == word else (english, bare)
     own = languages.stemmer(language).stemWord(word)
@@ -130,7 +130,9 @@ def _identifier(chunk: str, folded: str, language: str) -> list[Group]:
     whole = _JOINED.sub("", folded)[:TERM_CHARS_MAX]
     if len(pieces) == 1 and len(parts) == 1 and parts[0].surface == whole:
         return parts
-    groups = [Group((WHOLE + whole,), folded, whole=True)]
+    # “wi-fi” is also “wifi”, written as one word.
+    joined = _stems(whole, ENGLISH) if _WORD.match(whole) else ()
+    groups = [Group((WHOLE + whole, *joined), folded, whole=True)]
     # “v0.6.2” and “0.6.2” are the same version.
     if len(whole) > 2 and whole[0] == "v" and whole[1].isdigit():
         groups = [Group((WHOLE + whole, WHOLE + whole[1:], whole[1:]), folded, whole=True)]

@@ -12,7 +12,7 @@ from memory_contracts.records import Memory
 from memory_worker.recall import dates
 from memory_worker.recall.analysis import fold, groups_of
 from memory_worker.recall.columns import CONFIDENCES, ID_BYTES, KINDS, NEVER, TIERS, Columns
-from memory_worker.recall.postings import Ints, Postings, impact
+from memory_worker.recall.postings import Ints, PostingList, Postings, impact
 from memory_worker.recall.query import RecallQuery
 from memory_worker.recall.surfaces import Surfaces
 
@@ -186,6 +186,11 @@ class BankIndex:
         self.columns.set_dims(dims)
         self.unembedded = self.present
 
+    def ids(self) -> list[str]:
+        """The ids of the rows that are there."""
+        found: list[bytes] = self.columns["id"][self.columns["alive"]].tolist()
+        return [i.decode() for i in found]
+
     def remove(self, memory_id: str) -> bool:
         """Removes a memory; false when it was not there."""
         row = self.row_of(memory_id)
@@ -253,6 +258,14 @@ class BankIndex:
             label_mask[few] = True
             few = None
         return few, lambda rows: self._passes(rows, query, label_mask, now)
+
+    def live(self, term: str) -> PostingList:
+        """The posting list of a term without removed rows."""
+        found = self.postings.get(term)
+        if not self.removed or not len(found.rows):
+            return found
+        alive = self.columns["alive"][found.rows]
+        return PostingList(found.rows[alive], found.impacts[alive])
 
     def rows_of_subject(self, subject: int) -> Rows:
         """The live rows of a subject."""

@@ -42,7 +42,7 @@ _ABSOLUTE = regex.compile(
     (?P<d2>\d{{1,2}})(?:st|nd|rd|th)?\.?\s+(?:of\s+|de\s+)?(?P<m2>{_M})(?!\w)\.?(?:\s*,?\s*(?:de\s+)?(?P<y2>(?:19|20)\d\d)(?!\w))?
     | (?P<m3>{_M})\s*,?\s+(?:of\s+|de\s+)?(?P<y3>(?:19|20)\d\d)(?!\w)
     | (?P<y4>(?:19|20)\d\d)(?![\w.:,]\d|\w)
-    | (?:in|during|since|until|by|last|this|next|early|late|mid|of)[\s-]+(?P<m4>{_M})(?!\w)
+    | (?:in|during|since|until|by|last|this|next|early|late|mid|of)[\s-]+(?P<m4>{_M})(?!\w)(?!\s*,?\s+(?:of\s+)?\d)
     )""",
     regex.VERBOSE,
 )

@@ -26,7 +26,7 @@ class InlineEmbedder(Protocol):
 
     @property
     def model_id(self) -> str:
-        """Name of the model and its version; vectors of different ids are never compared."""
+        """Name of the model and its version; vectors of different ids are never compared. Empty while not known."""
 
     @property
     def dims(self) -> int:

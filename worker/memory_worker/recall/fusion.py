@@ -15,15 +15,17 @@ Positions = npt.NDArray[np.int64]
 
 COSINE_ZERO = 0.15
 """Cosine of texts that have nothing to do with each other, in the shipped table and in its teacher alike."""
-COSINE_SURE = 0.6
+COSINE_SURE = 0.75
 """Cosine from which a row is relevant for sure."""
-COVERAGE_RANGE, COVERAGE_RANGE_ALONE = (0.1, 0.75), (0.05, 0.5)
+COVERAGE_RANGE, COVERAGE_RANGE_ALONE = (0.1, 0.95), (0.05, 0.65)
 """Share of a query's weight that a row holds by chance, and from which it is relevant for sure; without
 vectors there is no other sign, so less is asked for."""
 COSINE_FULL = 0.5
 """Least cosine that the best row is measured against: below it a best row is no good one."""
 LEXICAL_FULL = 0.4
 """Least BM25 points, as a share of the query's weight, that the best row is measured against, for the same reason."""
+SHORT_QUERY, LONG_QUERY = 4, 0.5
+"""Groups of a query up to which coverage is taken as it is, and the power by which it counts for more beyond."""
 CLEAR_COVERAGE, CLEAR_COSINE = 0.95, 0.6
 CLEAR_SHARE, CLEAR_ORDER = 0.65, 0.7
 """A row that holds nearly the whole query and means the same is a clear answer. Beside one, a row that holds less than
@@ -134,13 +136,15 @@ def _scores(f: Found, top_lexical: float, top_cosine: float, settings: RecallSet
         np.maximum.at(beside, earlier, base[later])
         np.maximum.at(beside, later, base[earlier])
     order = base + np.float32(BESIDE) * beside + np.float32(DATED) * f.dated + np.float32(ABOUT) * f.about
-    relevance = _relevance(f.coverage if weight else np.zeros_like(f.coverage), f.cosine, f.meant)
+    relevance = _relevance(f.coverage if weight else np.zeros_like(f.coverage), f.cosine, f.meant, f.asked)
     relevance = np.where(f.lacking, np.float32(MISSING) * relevance, relevance)
     return _Scored(lexical, semantic, beside, order, relevance)
 
 
-def _relevance(coverage: Floats, cosine: Floats, meant: Mask) -> Floats:
+def _relevance(coverage: Floats, cosine: Floats, meant: Mask, asked: int) -> Floats:
     """How sure it is, whatever the bank holds, that a row answers: from its share of the query and its cosine."""
+    # A quarter of a long request is as much of a match as half of a short question.
+    coverage = coverage * np.float32(max(1.0, asked / SHORT_QUERY) ** LONG_QUERY)
     words = np.where(meant, _placed(coverage, COVERAGE_RANGE), _placed(coverage, COVERAGE_RANGE_ALONE))
     relevance: Floats = np.maximum(words, _placed(cosine, (COSINE_ZERO, COSINE_SURE))).astype(np.float32)
     return relevance

@@ -43,11 +43,18 @@ class TenantIndex:
         self.entities = EntityTable()
         self.seq = 0
         self.waiting: dict[str, str] = {}
+        self.model_id: str | None = (embedder.model_id or None) if embedder else None
+        """Id of the model that all vectors are of."""
+        self.dims = embedder.dims if embedder else 0
 
-    @property
-    def model_id(self) -> str | None:
-        """Id of the model that the vectors are of."""
-        return self.embedder.model_id if self.embedder else None
+    def adopt_model(self, model_id: str, dims: int) -> None:
+        """Makes the index hold vectors of this model only: of another one every vector is dropped and waits anew."""
+        if (model_id, dims) == (self.model_id, self.dims):
+            return
+        self.model_id, self.dims = model_id, dims
+        for name, bank in self.banks.items():
+            bank.drop_vectors(dims)
+            self.waiting.update((i, name) for i in bank.ids())
 
     def _embed_one(self) -> Callable[[str], Floats] | None:
         embedder = self.embedder
@@ -87,7 +94,7 @@ class TenantIndex:
             return
         target = self.banks.get(memory.bank)
         if target is None:
-            target = self.banks[memory.bank] = BankIndex(memory.bank, self.embedder.dims if self.embedder else 0)
+            target = self.banks[memory.bank] = BankIndex(memory.bank, self.dims)
         if target.put(memory, embed) and self.embedder:
             self.waiting[memory.id] = memory.bank
         else:
@@ -106,7 +113,7 @@ class TenantIndex:
     def set_vectors(self, ids: Sequence[str], texts: dict[str, str], vectors: Floats | None) -> None:
         """Gives waiting rows the vectors of `texts` (same order), unless their text changed meanwhile.
 
-        Ids of `ids` without a text are gone from the store and stop waiting.
+        The vectors must be of `model_id`. Ids of `ids` without a text are gone from the store and stop waiting.
         """
         made = dict(zip(texts, vectors, strict=True)) if vectors is not None else {}
         for memory_id in ids:
@@ -142,7 +149,7 @@ class TenantIndex:
     def _is_everywhere(self, banks: Sequence[BankIndex], word: str) -> bool:
         groups = groups_of(word, ENGLISH)
         return bool(groups) and all(
-            any(max(b.postings.size(t) for t in g.terms) > NAME_SHARE * (b.present + NAME_PRIOR) for b in banks)
+            any(max(len(b.live(t).rows) for t in g.terms) > NAME_SHARE * (b.present + NAME_PRIOR) for b in banks)
             for g in groups
         )
 
@@ -160,8 +167,8 @@ class TenantIndex:
         background embedder made it."""
         started = time.perf_counter()
         plan = plans.make(query.text, now, self.entities, self.settings)
-        if not plan.groups:
-            vector = None  # “ok, what next?” asks for nothing
+        if not plan.groups or (vector is not None and len(vector) != self.dims):
+            vector = None  # “ok, what next?” asks for nothing; a vector of another model is none
         elif vector is None and "semantic" in self.settings.arms:
             vector = self.query_vector(self.meaning_of(scope, query.text))
         embed_ms = (time.perf_counter() - started) * 1e3

@@ -10,6 +10,11 @@ import regex
 import Stemmer
 
 ENGLISH = "english"
+FOREIGN_STEM_MIN = 4
+"""Shortest stem, in letters, that a word of an unknown language is also looked up under."""
+OTHER = "other"
+"""Text in scripts that have neither stemmer nor stop words here: Han, kana, Hangul, Thai, ..."""
+_LATIN, _LETTERS = regex.compile(r"\p{Latin}"), regex.compile(r"\p{L}")
 
 
 class Stem(Protocol):
@@ -94,6 +99,24 @@ def stemmer(language: str) -> Stem:
     return made
 
 
+LATIN_LANGUAGES = ("german", "french", "spanish", "portuguese", "italian", "dutch", "swedish", "polish", "czech", "turkish",
+                   "finnish", "hungarian", "romanian", "danish", "indonesian")  # fmt: skip
+"""Languages a lone word in Latin letters may be of."""
+
+
+def foreign_stems(word: str) -> tuple[str, ...]:
+    """What a word that is not English would be indexed under in other languages; short stems would meet anything."""
+    if word in known_words() or not word.isascii():
+        return ()
+    stems = {stemmer(language).stemWord(word) for language in LATIN_LANGUAGES}
+    return tuple(sorted(s for s in stems if len(s) >= FOREIGN_STEM_MIN and s != word and s not in known_words()))
+
+
+def says_its_language(words: Iterable[str]) -> bool:
+    """Tell whether a text has any stop word."""
+    return any(word in _languages_of_word() for word in words)
+
+
 def detect(words: Iterable[str], folded: str) -> str:
     """The language of a text from its script and stop words; English when nothing says otherwise.
 
@@ -107,6 +130,9 @@ def detect(words: Iterable[str], folded: str) -> str:
                 if letters and letters[0].search(folded):
                     return letters[1]
                 return _BY_SCRIPT[script]
+        latin = len(_LATIN.findall(folded))
+        if latin * 2 < len(_LETTERS.findall(folded)):
+            return OTHER
     hits: Counter[str] = Counter()
     table = _languages_of_word()
     for word in words:

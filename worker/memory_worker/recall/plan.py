@@ -10,7 +10,7 @@ from memory_worker.recall import background, dates
 from memory_worker.recall.analysis import WHOLE, Group, detect, fold, groups_of
 from memory_worker.recall.bank import ENTITY
 from memory_worker.recall.entities import EntityTable, name_terms
-from memory_worker.recall.languages import ENGLISH, asking_words
+from memory_worker.recall.languages import ENGLISH, asking_words, foreign_stems, says_its_language
 from memory_worker.recall.settings import RecallSettings
 
 DATE_WEIGHT = 6.0
@@ -19,6 +19,8 @@ DATE_WEIGHT = 6.0
 _NAME = regex.compile(r"^\p{Lu}\p{Ll}+")
 
 
+FOREIGN_FACTOR = 0.8
+"""Factor of the stem that a word would have in another language, where a query does not say which it is in."""
 ASKING_FACTOR = 0.3
 """Factor on the weight of a word that says how to answer (“list”, “in detail”) instead of what is asked for."""
 
@@ -78,11 +80,12 @@ def make(text: str, now: float, entities: EntityTable, settings: RecallSettings)
         for at in range(mention.start, mention.end):
             widened[at] = set(mention.names)
     named = _named(read)
+    says = says_its_language(fold(read).split())
     taken: set[tuple[str, ...]] = set()
     for at, word in enumerate(words):
         if word.terms not in taken:
             taken.add(word.terms)
-            groups.append(_word(word, widened.get(at, set()), is_name=word.surface in named))
+            groups.append(_word(word, widened.get(at, set()), is_name=word.surface in named, foreign=not says))
     groups.sort(key=lambda g: (-g.weight, g.surface))
     cut = len(groups) > settings.query_terms or len(text) > settings.query_chars
     return Plan(read, tuple(groups[: settings.query_terms]), tuple(spans), frozenset(names), cut)
@@ -100,8 +103,10 @@ def _named(text: str) -> frozenset[str]:
     )
 
 
-def _word(word: Group, names: set[str], *, is_name: bool) -> QueryGroup:
+def _word(word: Group, names: set[str], *, is_name: bool, foreign: bool) -> QueryGroup:
     terms: dict[str, float] = dict.fromkeys(word.terms, 1.0)
+    if foreign and not word.whole:
+        terms.update((stem, FOREIGN_FACTOR) for stem in foreign_stems(word.surface) if stem not in terms)
     factor = ASKING_FACTOR if word.surface in asking_words() else 1.0
     weight = factor * min(background.weight(term) for term in word.terms)
     for name in sorted(names):

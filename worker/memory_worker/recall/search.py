@@ -18,6 +18,8 @@ from memory_worker.recall.settings import RecallSettings
 
 Floats = npt.NDArray[np.float32]
 
+TYPO_WORDS_MAX = 4
+"""Most words one misspelled word is widened to."""
 TYPO_FACTOR = 0.8
 """Factor of a term found by spelling rather than exactly."""
 
@@ -38,7 +40,8 @@ class Found(NamedTuple):
     `lexical` = BM25 points, `coverage` = share in [0, 1] of the query's weight at large that the row holds, `cosine` to
     the query, `meant` = both have a vector, `dated` / `about` = 1 where a date span or handle fits, `lacking` = the
     query names something exactly that the row does not have. `pairs` holds the positions of candidates that follow each
-    other in one talk; `ideal` is the weight of the whole query in this bank.
+    other in one talk; `ideal` is the weight of the whole query in this bank, `asked` its number of
+    groups.
     """
 
     bank: BankIndex
@@ -52,6 +55,7 @@ class Found(NamedTuple):
     lacking: Mask
     pairs: npt.NDArray[np.int64]
     ideal: float
+    asked: int
     lexical_candidates: int
     semantic_candidates: int
     context_candidates: int
@@ -66,13 +70,13 @@ def look_up(bank: BankIndex, plan: Plan, settings: RecallSettings) -> list[Looke
     looked: list[Looked] = []
     typos = settings.typo_terms
     for group in plan.groups:
-        lists = [(p, factor) for term, factor in group.terms if len((p := _alive(bank, bank.postings.get(term))).rows)]
+        lists = [(p, factor) for term, factor in group.terms if len((p := bank.live(term)).rows)]
         misspelled = False
         if not lists and group.kind == "word" and typos:
             typos -= 1
             for term in bank.surfaces.near(group.surface):
-                postings = _alive(bank, bank.postings.get(term))
-                if len(postings.rows):
+                postings = bank.live(term)
+                if len(postings.rows) and len(lists) < TYPO_WORDS_MAX:
                     lists.append((postings, TYPO_FACTOR))
                     misspelled = True
         rows, gains = _merged(lists)
@@ -80,13 +84,6 @@ def look_up(bank: BankIndex, plan: Plan, settings: RecallSettings) -> list[Looke
         weight = min(group.weight, weight) if group.kind == "date" else group.factor * weight
         looked.append(Looked(group, rows, gains, weight, misspelled))
     return looked
-
-
-def _alive(bank: BankIndex, postings: PostingList) -> PostingList:
-    if not bank.removed or not len(postings.rows):
-        return postings
-    alive = bank.columns["alive"][postings.rows]
-    return PostingList(postings.rows[alive], postings.impacts[alive])
 
 
 def _merged(lists: Sequence[tuple[PostingList, float]]) -> tuple[npt.NDArray[np.uint32], Floats]:
@@ -165,6 +162,7 @@ def search(
         lacking=_lacking(looked, rows),
         pairs=pairs,
         ideal=float(sum(g.weight for g in looked)),
+        asked=len(looked),
         lexical_candidates=lexical_count,
         semantic_candidates=len(semantic_rows),
         context_candidates=int(np.count_nonzero(dated + about)) + len(pairs),

@@ -11,10 +11,10 @@ from typing import Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from memory_worker.recall.bank import spoken
 from memory_worker.recall.embedder import BackgroundEmbedder, Embedder, InlineEmbedder
 from memory_worker.recall.feed import IndexFeed
 from memory_worker.recall.index import TenantIndex
-from memory_worker.recall.plan import clipped
 from memory_worker.recall.query import Arm, ArmState, Hit, RecalledMemory, RecallOutcome, RecallQuery, RecallStatus
 from memory_worker.recall.settings import RecallSettings
 from memory_worker.recall.snapshot import SnapshotError, Snapshots
@@ -72,7 +72,7 @@ class RecallService:
             await self._build()
         self._ready = True
         await self.catch_up()
-        if isinstance(self._embedder, BackgroundEmbedder) and not isinstance(self._embedder, InlineEmbedder):
+        if isinstance(self._embedder, BackgroundEmbedder):
             self._tasks.append(asyncio.create_task(self._embed_rows(), name="recall-embed"))
 
     async def stop(self) -> None:
@@ -136,7 +136,7 @@ class RecallService:
                 await self.catch_up()
         except TimeoutError:
             late = f"changes after {self._index.seq}"
-        vector, problem = await self._query_vector(query)
+        vector, problem = await self._query_vector(scope, query)
         now = self._clock.now()
         result = await self._run(functools.partial(self._index.search, scope, query, now, vector))
         seq = self._index.seq
@@ -161,18 +161,22 @@ class RecallService:
             if (memory := found.get(h.id)) is not None and memory.state in ("live", "superseded")
         ]
 
-    async def _query_vector(self, query: RecallQuery) -> tuple[Floats | None, str | None]:
+    async def _query_vector(self, scope: Sequence[str], query: RecallQuery) -> tuple[Floats | None, str | None]:
         embedder = self._embedder
         if embedder is None or isinstance(embedder, InlineEmbedder):
             return None, None
         wait_ms = self._settings.query_embed_ms if query.deadline_ms is None else query.deadline_ms
         try:
             async with asyncio.timeout(wait_ms / 1e3):
-                vectors = await embedder.embed_async([clipped(query.text, self._settings.query_chars)])
+                text = await self._run(functools.partial(self._index.meaning_of, scope, query.text))
+                vectors = await embedder.embed_async([text])
         except TimeoutError:
             return None, "no query vector in time"
         except Exception as error:
             return None, f"no query vector: {type(error).__name__}"
+        if embedder.model_id != self._index.model_id:
+            await self._run(functools.partial(self._index.adopt_model, embedder.model_id, embedder.dims))
+            self._embed_now.set()
         return vectors[0], None
 
     async def similar(self, bank: str, text: str, k: int) -> list[RecalledMemory]:
@@ -194,15 +198,18 @@ class RecallService:
             generation = self._generation
             memories = await self._feed.memories(batch)
             try:
-                vectors = await embedder.embed_async([m.text for m in memories]) if memories else None
+                vectors = await embedder.embed_async([spoken(m.text) for m in memories]) if memories else None
             except Exception as error:
                 self._problem = f"rows not embedded: {type(error).__name__}"
                 await asyncio.sleep(RETRY_S)
                 continue
             self._problem = None
-            if generation == self._generation:
-                texts = {m.id: m.text for m in memories}
-                await self._run(functools.partial(self._index.set_vectors, batch, texts, vectors))
+            if generation != self._generation:
+                continue
+            await self._run(functools.partial(self._index.adopt_model, embedder.model_id, embedder.dims))
+            texts = {m.id: m.text for m in memories}
+            await self._run(functools.partial(self._index.set_vectors, batch, texts, vectors))
+            self._since_snapshot += 1
 
     async def rebuild(self) -> None:
         """Drops the index and its snapshots and reads every memory again."""

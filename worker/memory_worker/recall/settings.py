@@ -26,9 +26,9 @@ class RecallSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Leading rows per bank of which the rows said just before and after are looked at; 0 = none."""
     lexical_weight: float = 0.45
     """Weight of the words against the vectors, in [0, 1]."""
-    floor: float = 0.40
+    floor: float = 0.30
     """Relevance in [0, 1] under which a memory is not returned, whatever else the bank holds."""
-    keep_share: float = 0.30
+    keep_share: float = 0.25
     """Share of the best row's ranking score under which a row is not returned: beside a clear answer it is noise."""
     change_batch: int = 1_000
     """Journal changes applied per step."""

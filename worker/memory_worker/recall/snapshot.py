@@ -68,7 +68,7 @@ class Snapshots:
             format=FORMAT,
             seq=index.seq,
             model=index.model_id,
-            dims=index.embedder.dims if index.embedder else 0,
+            dims=index.dims,
             banks=banks,
             entities=index.entities.names,
             checksums=checksums,
@@ -100,7 +100,9 @@ class Snapshots:
         manifest = msgspec.json.decode((folder / "manifest.json").read_bytes(), type=_Manifest)
         if manifest.format != FORMAT:
             raise ValueError("another format")
-        same_model = manifest.model == index.model_id
+        if index.embedder is not None and not index.embedder.model_id:
+            index.model_id, index.dims = manifest.model, manifest.dims  # a remote model says later which it is
+        same_model = (manifest.model, manifest.dims) == (index.model_id, index.dims)
         for entry in manifest.banks:
             parts: dict[str, Any] = {}
             bank = BankIndex(entry.name, manifest.dims)
@@ -114,9 +116,10 @@ class Snapshots:
                 parts[file] = data
             _fill(bank, parts, entry.rows)
             if not same_model:
-                bank.drop_vectors(index.embedder.dims if index.embedder else 0)
-                if index.embedder is not None:
-                    index.waiting.update((i.decode(), entry.name) for i in bank.columns["id"].tolist())
+                bank.drop_vectors(index.dims)
+            if index.embedder is not None and bank.unembedded:
+                unembedded = bank.columns["id"][~bank.columns["embedded"]].tolist()
+                index.waiting.update((i.decode(), entry.name) for i in unembedded)
             index.banks[entry.name] = bank
         for entity_id, names in manifest.entities.items():
             index.entities.put(entity_id, names[1], names[2:])

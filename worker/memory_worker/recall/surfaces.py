@@ -8,8 +8,8 @@ from memory_worker.recall.languages import known_words
 
 TYPO_CHARS_MIN = 5
 """Shortest word that may be a typo, in letters; of shorter ones too many are one edit apart."""
-TYPO_WORDS_MAX = 4
-"""Most words one misspelled word is widened to."""
+NEAR_MAX = 64
+"""Most words that are looked at for one misspelled word."""
 
 
 def one_edit(a: str, b: str) -> bool:
@@ -77,4 +77,4 @@ class Surfaces:
                 other = words[at]
                 if one_edit(word, other) and not (right and other in known_words()):
                     found.append((abs(size - len(word)), other))
-        return list(dict.fromkeys(self.terms[w] for _, w in sorted(found)[:TYPO_WORDS_MAX]))
+        return list(dict.fromkeys(self.terms[w] for _, w in sorted(found)[:NEAR_MAX]))
