@@ -166,6 +166,9 @@ def test_sighup_takes_over_what_may_change_and_names_what_needs_a_restart(
     (line,) = until(lambda: logged("settings.reloaded")[-1:])
     assert line["needs_restart"] == ["commit_group_max"]
     assert "log_level" in str(line["taken"])
+    file.write_text('log_level = "debug"\ncommit_group_max = 5\ndeciders = ["ana"]\n')
+    running.process.send_signal(signal.SIGHUP)
+    until(lambda: logged("settings.reloaded")[-1]["taken"] == ["deciders"])
     file.write_text("log_level = 7\n")
     running.process.send_signal(signal.SIGHUP)
     until(lambda: logged("settings.refused"))

@@ -111,6 +111,7 @@ class App:
         self._stack = contextlib.AsyncExitStack()
         self._server: EmbeddedBus | None = None
         self._bus: Bus | None = None
+        self._tenants: OpenTenants[Tenant] | None = None
         self._http_port = 0
         self._failpoint = failpoint_from(os.environ)
 
@@ -129,7 +130,7 @@ class App:
         store_id = read_store_id(self._directory.path)
         service = Service(self._bus, version=version(), store_id=store_id, tenants=self._served())
         await refuse_second_store(service, store_id, self._served())
-        tenants = self._tenants(self._bus)
+        tenants = self._tenants = self._make_tenants(self._bus)
         self._stack.push_async_callback(tenants.close)
         for tenant in self._served():
             await tenants.get(tenant)
@@ -186,7 +187,7 @@ class App:
     def _serves(self, tenant: str) -> bool:
         return "*" in self.settings.tenants or tenant in self.settings.tenants
 
-    def _tenants(self, bus: Bus) -> OpenTenants[Tenant]:
+    def _make_tenants(self, bus: Bus) -> OpenTenants[Tenant]:
         shared = Shared(
             settings=self.settings,
             clock=self.clock,
@@ -198,7 +199,8 @@ class App:
         )
 
         async def open_one(name: str) -> Tenant:
-            tenant = Tenant(name, self._directory.path / name, shared)
+            settings = msgspec.structs.replace(shared, settings=self.settings)
+            tenant = Tenant(name, self._directory.path / name, settings)
             await tenant.open()
             return tenant
 
@@ -289,8 +291,11 @@ class App:
         )
 
     def apply(self, settings: Settings) -> None:
-        """Take over settings that may change while running."""
+        """Take over settings that may change while running; a tenant opened later reads them at its opening."""
         self.settings = settings
+        if self._tenants is not None:
+            for tenant in self._tenants.opened().values():
+                tenant.apply(settings)
 
     async def until(self, stop: asyncio.Event) -> None:
         """Wait for the end: asked for, or forced by a bus that closed the connection for good."""

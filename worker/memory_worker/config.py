@@ -123,7 +123,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         int, _about("Tenant stores held open; the least used idle one closes beyond it.", "tenants", ge=Positive)
     ] = 64
     deciders: Annotated[
-        tuple[Name, ...], _about("Human principals who may decide suggestions; empty = every human.")
+        tuple[Name, ...], _about("Human principals who may decide suggestions; empty = every human.", reload=True)
     ] = ()
 
     # Store
@@ -135,7 +135,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         int, _about("Read connections of one tenant's store.", "connections", ge=Positive, le=32)
     ] = 3
     idempotency_hours: Annotated[
-        int, _about("How long an idempotency key gives the same reply.", "hours", ge=1, le=720)
+        int, _about("How long an idempotency key gives the same reply.", "hours", ge=1, le=720, reload=True)
     ] = 24
     uses_days: Annotated[int, _about("How long it is kept which turn was given what.", "days", ge=1)] = 90
     trash_retention_days: Annotated[
@@ -151,11 +151,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     # Gate, suggestions, expiry
 
     protect_automatic: Annotated[
-        bool, _about("Whether phone numbers, addresses and the like are recognised and protected by themselves.")
+        bool,
+        _about(
+            "Whether phone numbers, addresses and the like are recognised and protected by themselves.", reload=True
+        ),
     ] = False
-    suggestion_days: Annotated[int, _about("Age at which an undecided suggestion lapses.", "days", ge=1)] = 90
+    suggestion_days: Annotated[
+        int, _about("Age at which an undecided suggestion lapses.", "days", ge=1, reload=True)
+    ] = 90
     notice_grace_days: Annotated[
-        int, _about("How long a lapsed memory can be brought back with `revert`.", "days", ge=1)
+        int, _about("How long a lapsed memory can be brought back with `revert`.", "days", ge=1, reload=True)
     ] = 30
     expiry_batch: Annotated[
         int, _about("Memories one pass of the expiry sweeper lapses.", "memories", ge=Positive, le=10_000)

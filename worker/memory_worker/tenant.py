@@ -139,6 +139,11 @@ class Tenant:
             await self.recall.stop()
         await self.store.close()
 
+    def apply(self, settings: Settings) -> None:
+        """Take over settings that may change while running: those of the gate."""
+        self.settings = settings
+        self.gate.settings = gate_settings(settings)
+
     def turns_arrived(self) -> None:
         """New turns are committed to the inbox: begin to read them."""
         self.turns.wake()

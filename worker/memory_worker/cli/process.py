@@ -85,13 +85,14 @@ def _run(
         ready: asyncio.Future[Any] = loop.create_future()
 
         def on_ready(info: Any) -> None:
+            # Before anybody is told that it is ready: until then SIGHUP would end it.
+            loop.add_signal_handler(signal.SIGHUP, _Reload(session, settings, info))
             if session.as_json:
                 line = {"ready": True, "url": info.url, "data_dir": str(info.data_dir), "http_port": info.http_port}
                 click.echo(msgspec.json.encode(line).decode())
             elif greet is not None:
                 click.echo(greet(info))
             sys.stdout.flush()
-            loop.add_signal_handler(signal.SIGHUP, _Reload(session, settings, info))
             if not ready.done():
                 ready.set_result(info)
 
