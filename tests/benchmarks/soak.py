@@ -242,6 +242,7 @@ async def soak(seconds: float, data_dir: Path, *, fault_after: float = FAULT_EVE
         "acknowledged saves lost": lost["saves"],
         "acknowledged turns lost": lost["turns"],
         "exit code": code,
+        "rss_mb over time": [round(sample.rss_mb) for sample in samples[:: max(1, len(samples) // 20)]],
         "last": samples[-1]._asdict(),
         "per minute": {
             field: round(slope(samples, field), 3) for field in ("rss_mb", "files", "threads", "tasks", "wal_mb")

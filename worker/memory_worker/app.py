@@ -276,7 +276,7 @@ class App:
         self._stack.push_async_callback(cancel)
 
     def _observe(self, finished: Finished) -> None:
-        self.metrics.request(finished.function, "", finished.outcome, finished.seconds)
+        self.metrics.request(finished.function, finished.route, finished.outcome, finished.seconds)
 
     def info(self) -> ReadyInfo:
         """What a started worker tells."""

@@ -162,8 +162,10 @@ class Vitals:
             totals["parked_turns"] += status.parked_total
             if status.oldest_at is not None:
                 oldest = max(oldest, self._clock.now() - status.oldest_at)
+            # These outlive the process: what was there before it is not its own doing.
+            start = 0.0 if f"{name}/published" in self._counted else None
             for key, value in (await tenant.store.counters()).items():
-                self._count_kept(metrics, key, self._rise(f"{name}/{key}", value))
+                self._count_kept(metrics, key, self._rise(f"{name}/{key}", value, start=start))
             metrics.published(int(self._rise(f"{name}/published", tenant.relay.published, start=0)))
             for _ in range(int(self._rise(f"{name}/rewinds", tenant.relay.rewinds, start=0))):
                 metrics.bus("rewound")

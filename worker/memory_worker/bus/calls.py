@@ -24,6 +24,7 @@ class Finished(NamedTuple):
     function: str
     outcome: str
     seconds: float
+    route: str = ""
 
 
 Observer = Callable[[Finished], None]

@@ -215,7 +215,7 @@ class Dispatcher:
         endpoint = self._service.endpoints.get(name)
         if endpoint is not None:
             endpoint.count(outcome, seconds)
-        self._observer(Finished(name, outcome, seconds))
+        self._observer(Finished(name, outcome, seconds, address.route))
         log.info(
             "request",
             function=name,
