@@ -1,0 +1,66 @@
+"""What an operator sees of a running worker: health, metrics, the doctor, files."""
+
+import re
+import urllib.request
+from typing import Any
+
+from tests.cli.conftest import Running, until
+
+
+def scrape(running: Running) -> dict[str, float]:
+    """Every sample of the metrics by its line."""
+    url = f"http://127.0.0.1:{running.ready['http_port']}/metrics"
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        text = answer.read().decode()
+    return {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line[0] != "#"}
+
+
+def test_a_request_shows_in_the_metrics_by_function_route_and_outcome(running: Running) -> None:
+    """Counts by who and what; nothing about whose."""
+    running.as_person("save", "Counted once")
+    running.error("get", "mem_none", code=3)
+    found = scrape(running)
+    assert found['memory_requests_total{function="save",outcome="ok",route="human"}'] == 1
+    assert found['memory_requests_total{function="get",outcome="not_found",route="agent"}'] == 1
+    assert found["memory_commit_group_size_count"] > 0
+    assert found["memory_bus_connected"] == 1
+    assert not [name for name in found if re.search(r"(tenant|bank|principal|session)=", name)]
+
+
+def test_turns_and_triggers_are_counted(running: Running) -> None:
+    """What was taken in, read, kept and published shows within the sampling time."""
+    running.text("turn", "I prefer the window seat on night trains.")
+    until(lambda: scrape(running).get('memory_turns_total{outcome="received"}', 0) >= 1)
+    until(lambda: scrape(running).get('memory_extracted_total{outcome="created"}', 0) >= 1)
+    until(lambda: scrape(running)["memory_triggers_published_total"] >= 1)
+    until(lambda: scrape(running)["memory_unpublished_rows"] == 0)
+
+
+def test_recall_arms_are_counted(running: Running) -> None:
+    """A dead arm would show here before anybody misses it."""
+    running.as_person("save", "The piano tuner comes in spring")
+    running.json("recall", "piano tuner")
+    arms = {name: value for name, value in scrape(running).items() if name.startswith("memory_recall_arms_total")}
+    assert {re.search(r'arm="(\w+)"', name)[1] for name in arms} >= {"lexical", "semantic"}  # type: ignore[index]
+
+
+def report(running: Running) -> dict[str, Any]:
+    """The doctor's report by line."""
+    return {check["name"]: check for check in running.json("doctor")["checks"]}
+
+
+def test_the_doctor_is_content_with_a_healthy_worker(running: Running) -> None:
+    """Every part is looked at, and all of it is fine."""
+    lines = report(running)
+    wanted = {"disk", "schema", "integrity", "backlog", "parked turns", "session manager", "router", "bus version"}
+    assert wanted | {"bus sync", "clock", "streams", "permissions", "index", "recall lexical"} <= set(lines)
+    assert [line for line in lines.values() if line["state"] != "ok"] == []
+    text = running.text("doctor")
+    assert "✓ disk" in text
+    assert text.strip().splitlines()[-1].startswith("ok")
+
+
+def test_the_doctor_without_a_worker_says_what_to_do(running: Running) -> None:
+    """The one question that must work when nothing works."""
+    found = running.invoke("doctor", "--timeout", "1", speaks_as="ui-none", code=4)
+    assert "known here" in found.stderr
