@@ -217,13 +217,13 @@ class Vitals:
         tenant: Tenant,
         version: str,
         status: Callable[[], Awaitable[ExtractionStatusReply]],
-        more: Sequence[tuple[str, Examine]] = (),
+        roundtrip: Examine | None = None,
     ) -> DoctorReply:
-        """Run every check for one tenant; `more` are the parts that only the caller knows."""
+        """Run every check for one tenant."""
         settings = self._settings()
         doctor = DoctorService(version)
-        for name, examine in more:
-            doctor.add(name, examine)
+        if roundtrip is not None:
+            doctor.add("roundtrip", roundtrip)
         doctor.add("disk", checks.disk(self._directory, settings))
         doctor.add("store", checks.store(lambda: asyncio.to_thread(check_store, tenant.store.path)))
         doctor.add("readers", checks.readers(lambda: reader_lags(tenant), settings))
