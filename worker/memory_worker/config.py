@@ -56,6 +56,30 @@ class RecallSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     ] = 20_000
 
 
+class ConsolidateSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the consolidate worker does when: section `[consolidate]`, `MEMORY_CONSOLIDATE_…` in the environment."""
+
+    quiet_s: Annotated[float, _about("Time without a change after which a changed bank is run.", "s", ge=0)] = 300.0
+    interval_s: Annotated[
+        float, _about("Time after which a bank is run even if nothing changed or it never falls quiet.", "s", ge=1)
+    ] = 86_400.0
+    supersedes_max: Annotated[
+        int, _about("Most memories retired in one run; the rest is carried over.", "memories", ge=0)
+    ] = 5_000
+    suggestions_max: Annotated[
+        int, _about("Most suggestions made in one run; the rest is carried over.", "suggestions", ge=0)
+    ] = 100
+    open_max: Annotated[
+        int, _about("Open suggestions of it in a bank above which it makes no more.", "suggestions", ge=0)
+    ] = 200
+    unused_days: Annotated[
+        float, _about("Age at which an inferred memory that was never used is offered for deletion.", "days", ge=1)
+    ] = 180.0
+    judge: Annotated[
+        bool, _about("Whether the router may rank or drop suggestions; their texts are then sent to it.")
+    ] = False
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Every setting. Each field documents its meaning, unit and bounds; the default follows it."""
 
@@ -272,6 +296,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         _about("What makes vectors: the shipped table, the `minilm` extra, the router, or nothing."),
     ] = "static"
     recall: Annotated[RecallSettings, _about("How memories are found.")] = RecallSettings()
+    consolidate: Annotated[ConsolidateSettings, _about("What the consolidate worker does when.")] = (
+        ConsolidateSettings()
+    )
 
     # Files
 

@@ -163,11 +163,14 @@ def _tenant_permissions(layout: Layout, user: User, tenant: str) -> Permissions:
             publish.append(f"_INBOX.{tenant}.>")
             bucket = consolidate_bucket(tenant)
             publish += [f"$KV.{bucket}.>", f"{layout.js_prefix}.STREAM.MSG.GET.KV_{bucket}"]
+            publish += layout.siblings(tenant, "router")[:1]  # the judge, where it is switched on
             continue
         subscribe += [f"{subject} {duty}" for subject in layout.siblings(tenant, duty)]
         answers = "_R_.>" if layout.kind == "accounts" else "_INBOX.memory.worker.>"
         if answers not in publish:
             publish.append(answers)
+        if duty == "router":
+            publish.append(f"_INBOX.{tenant}.system.consolidate.>")
     return Permissions(publish=publish, subscribe=subscribe)
 
 

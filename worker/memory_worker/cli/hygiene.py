@@ -4,6 +4,7 @@ import sys
 from typing import Any
 
 import click
+import msgspec
 
 from memory_worker.cli import render
 from memory_worker.cli.command import Group, pass_session
@@ -19,11 +20,12 @@ def consolidate(context: click.Context, stop_on_eof: bool) -> None:
     """Run the consolidate worker, or ask a running one."""
     if context.invoked_subcommand is not None:
         return
-    from memory_consolidate import serve  # only here: the other commands need none of it
+    from memory_consolidate import ConsolidateSettings, serve  # only here: the other commands need none of it
 
     session = context.ensure_object(Session)
     credentials = session.credentials(session.speaks_as or CONSOLIDATE)
-    run_helper(session, serve(credentials), stop_on_eof=stop_on_eof)
+    chosen = ConsolidateSettings(**msgspec.structs.asdict(session.settings().consolidate))
+    run_helper(session, serve(credentials, chosen), stop_on_eof=stop_on_eof)
 
 
 HEAD = ("bank", "state", "read", "found", "superseded", "suggested", "known", "carried", "skipped", "seconds", "run")
