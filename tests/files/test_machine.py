@@ -39,6 +39,8 @@ class StoreAndFolder(RuleBasedStateMachine):
         self.root = Path(tempfile.mkdtemp(prefix="machine-"))
         self.world = World(self.root / "local", settings=FilesSettings(batch_rows=3, vanish_min=5))
         self.said: set[str] = set()
+        self.given_up: set[str] = set()
+        """Ids of memories that somebody deleted, or whose file somebody removed or broke."""
         self.names = 0
         self.count = 0
 
@@ -64,6 +66,11 @@ class StoreAndFolder(RuleBasedStateMachine):
         """Give the memory files there are, by name."""
         folder = self.world.folder()
         return sorted(path for path in folder.rglob("*.md") if path.is_file()) if folder.is_dir() else []
+
+    def give_up(self, path: Path) -> None:
+        """Expect the memory of a file no longer to live."""
+        with contextlib.suppress(Unreadable):
+            self.given_up.add(parse_memory(path.read_bytes()).id or "")
 
     def readable(self, path: Path) -> str | None:
         """Give the text a file holds, None where it cannot be read."""
@@ -104,7 +111,9 @@ class StoreAndFolder(RuleBasedStateMachine):
         """Something is deleted in the store."""
         live = self.run(self.world.live())
         if live:
-            self.run(self.world.delete(data.draw(st.sampled_from(live))))
+            memory = data.draw(st.sampled_from(live))
+            self.run(self.world.delete(memory))
+            self.given_up.add(memory.id)
 
     # The folder
 
@@ -162,6 +171,7 @@ class StoreAndFolder(RuleBasedStateMachine):
         if files:
             path = data.draw(st.sampled_from(files))
             text = self.readable(path)
+            self.give_up(path)
             path.unlink()
             if text is not None:
                 self.forget_unread(text)
@@ -173,6 +183,7 @@ class StoreAndFolder(RuleBasedStateMachine):
         if files:
             path = data.draw(st.sampled_from(files))
             text = self.readable(path)
+            self.give_up(path)
             whole = path.read_bytes()
             path.write_bytes(whole[: int(len(whole) * part)])
             if text is not None:
@@ -266,6 +277,16 @@ class StoreAndFolder(RuleBasedStateMachine):
             raw = [path.read_text(errors="replace") for path in self.files()]
             lost = [text for text in missing if not any(text in one for one in raw)]
             assert lost == []
+
+    @invariant()
+    def nothing_is_deleted_by_itself(self) -> None:
+        """A memory that nobody deleted, and whose file nobody removed or broke, lives under its id."""
+        assert self.run(self.deleted()) - self.given_up == set()
+
+    async def deleted(self) -> set[str]:
+        """Give the ids of memories that were deleted."""
+        rows = await self.world.store.journal_after(0, 10_000)
+        return {row.target for row in rows if row.type == "memory.deleted"}
 
     @rule()
     def converge(self) -> None:
