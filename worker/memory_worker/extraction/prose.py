@@ -25,6 +25,7 @@ class Sentence(msgspec.Struct, frozen=True):
 
 
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,}).*?(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+_BLANKS = re.compile(r"\n[ \t\n]{2,}\n")
 _INLINE_FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _TRIPLE_QUOTE = re.compile(r"(\"\"\"|''').*?(?:\1|\Z)", re.DOTALL)
 _LONG_QUOTE = re.compile(r"[\"“«„][^\"“”«»„]{160,}[\"”»]", re.DOTALL)
@@ -32,8 +33,8 @@ _TAG = re.compile(r"</?[A-Za-z][^<>\n]{0,200}>")
 
 # Where something pasted begins: everything from here to the end of the message is somebody else's text.
 _MAIL_HEADER = re.compile(
-    r"^[>\s*]*(?:From|To|Cc|Subject|Sent|Date|Von|An|Betreff|De|À|Objet|Asunto|Para|Assunto)\s*:\*?\s*\S.*\n"
-    r"(?:\s*\n)?[>\s*]*(?:From|To|Cc|Subject|Sent|Date|Reply-To|Von|An|Betreff|Datum|De|À|Objet|Asunto|Para|Assunto)"
+    r"^[>* \t]*(?:From|To|Cc|Subject|Sent|Date|Von|An|Betreff|De|À|Objet|Asunto|Para|Assunto)\s*:\*?\s*\S.*\n"
+    r"(?:\s*\n)?[>* \t]*(?:From|To|Cc|Subject|Sent|Date|Reply-To|Von|An|Betreff|Datum|De|À|Objet|Asunto|Para|Assunto)"
     r"\s*:\*?\s*\S",
     re.MULTILINE,
 )
@@ -112,7 +113,7 @@ def without_pasted(text: str) -> tuple[str, bool]:
     if "```" in text:
         text = _INLINE_FENCE.sub("\n\n", text)
     text = _TRIPLE_QUOTE.sub("\n\n", text)
-    text = _LONG_QUOTE.sub(" ", text)
+    text = _BLANKS.sub("\n\n\n", _LONG_QUOTE.sub(" ", text))
     end = len(text)
     for pattern in (_MAIL_HEADER, _FORWARDED):
         found = pattern.search(text)
