@@ -35,6 +35,8 @@ MISSING = 0.5
 have, or every row of a bank that has never heard of a person the query names."""
 BESIDE = 0.15
 """Share of a row's ranking score that the rows said just before and after it get."""
+BESIDE_RELEVANCE = 0.5
+"""Share of a row's relevance that the rows said just before and after it have at least."""
 DATED = 0.15
 """What a row gets for having happened in the time that the query names."""
 ABOUT = 0.1
@@ -130,14 +132,14 @@ def _scores(f: Found, top_lexical: float, top_cosine: float, settings: RecallSet
     # A row or query without a vector (not embedded yet, or not English) is judged by its words alone.
     alone = lexical if weight else np.zeros_like(lexical)
     base = np.where(f.meant, weight * lexical + (1 - weight) * semantic, alone)
-    beside = np.zeros_like(base)
-    if len(f.pairs):
-        earlier, later = f.pairs[:, 0], f.pairs[:, 1]
-        np.maximum.at(beside, earlier, base[later])
-        np.maximum.at(beside, later, base[earlier])
-    order = base + np.float32(BESIDE) * beside + np.float32(DATED) * f.dated + np.float32(ABOUT) * f.about
     relevance = _relevance(f.coverage if weight else np.zeros_like(f.coverage), f.cosine, f.meant, f.asked)
     relevance = np.where(f.lacking, np.float32(MISSING) * relevance, relevance)
+    beside, known = np.zeros_like(base), np.zeros_like(relevance)
+    for here, there in (f.pairs.T, f.pairs.T[::-1]):
+        np.maximum.at(beside, here, base[there])
+        np.maximum.at(known, here, relevance[there])
+    order = base + np.float32(BESIDE) * beside + np.float32(DATED) * f.dated + np.float32(ABOUT) * f.about
+    relevance = np.maximum(relevance, np.float32(BESIDE_RELEVANCE) * known)
     return _Scored(lexical, semantic, beside, order, relevance)
 
 

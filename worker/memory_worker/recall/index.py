@@ -86,12 +86,11 @@ class TenantIndex:
 
     def put(self, memory: Memory, embed: Callable[[str], Floats] | None) -> None:
         """Makes the index say what one memory says."""
-        for name, bank in self.banks.items():
-            if name != memory.bank and bank.remove(memory.id):
-                self.waiting.pop(memory.id, None)
         if memory.state not in FOUND_STATES:
             self._remove(memory.id)
             return
+        if any(name != memory.bank and bank.row_of(memory.id) is not None for name, bank in self.banks.items()):
+            self._remove(memory.id)  # it moved
         target = self.banks.get(memory.bank)
         if target is None:
             target = self.banks[memory.bank] = BankIndex(memory.bank, self.dims)

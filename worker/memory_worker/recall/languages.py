@@ -99,8 +99,22 @@ def stemmer(language: str) -> Stem:
     return made
 
 
-LATIN_LANGUAGES = ("german", "french", "spanish", "portuguese", "italian", "dutch", "swedish", "polish", "czech", "turkish",
-                   "finnish", "hungarian", "romanian", "danish", "indonesian")  # fmt: skip
+LATIN_LANGUAGES = (
+    "german",
+    "french",
+    "spanish",
+    "portuguese",
+    "italian",
+    "dutch",
+    "swedish",
+    "polish",
+    "czech",
+    "turkish",
+    "finnish",
+    "hungarian",
+    "romanian",
+    "danish",
+)
 """Languages a lone word in Latin letters may be of."""
 
 
