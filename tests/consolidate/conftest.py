@@ -45,8 +45,12 @@ def start_worker(data_dir: Path) -> Worker:
     log.close()
     assert process.stdout is not None
     line = process.stdout.readline()
+    worker = Worker(data_dir, process)
+    if not line:
+        stop_worker(worker)
+        raise AssertionError(data_dir.with_name(f"{data_dir.name}.log").read_text("utf-8")[-2_000:])
     assert json.loads(line)["ready"] is True
-    return Worker(data_dir, process)
+    return worker
 
 
 def stop_worker(worker: Worker) -> None:
