@@ -74,16 +74,21 @@ def update(act: Act, request: BankUpdateRequest) -> BankReply:
 def delete(act: Act, request: BankDeleteRequest) -> BankReply:
     """Move a bank to the trash; its name is free at once. `main` is made again, empty, at its next use."""
     row = _managed(act, request.name)
-    return BankReply(bank=_write(act, row, "bank.trashed", trashed_at=act.now, trash_id=new_id("trash")))
+    return BankReply(bank=_trash(act, row))
 
 
 def restore(act: Act, request: BankRestoreRequest) -> BankReply:
-    """Bring a trashed bank back. Raises `conflict` while another bank has the name."""
+    """Bring a trashed bank back; an empty bank that has the name makes way, as `main` does that is made anew.
+
+    Raises `conflict` while a bank that holds something has the name.
+    """
     row = banks.find_trashed(act.tx, request.name, request.trash_id)
     if row is None or not may_read(act.caller, row.bank):
         raise no_bank(f"{request.name} in the trash")
     present = banks.find(act.tx, request.name)
-    if present is not None:
+    if present is not None and not banks.holds(act.tx, present.n) and may_read(act.caller, present.bank):
+        _trash(act, present)
+    elif present is not None:
         raise FunctionError(
             "conflict",
             f"a bank {request.name} exists",
@@ -122,6 +127,10 @@ def _managed(act: Act, name: str) -> BankRow:
     if row is None or not may_read(act.caller, row.bank):
         raise no_bank(name)
     return row
+
+
+def _trash(act: Act, row: BankRow) -> Bank:
+    return _write(act, row, "bank.trashed", trashed_at=act.now, trash_id=new_id("trash"))
 
 
 def _write(act: Act, row: BankRow, type: str, **fields: Any) -> Bank:

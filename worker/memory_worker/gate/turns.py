@@ -2,16 +2,20 @@
 
 import msgspec
 
+from memory_contracts.errors import FunctionError
 from memory_contracts.names import Confidence, Kind
 from memory_contracts.records import Claim, Source
 from memory_worker.clock import to_datetime
 from memory_worker.gate import banking, proposals, ruling
 from memory_worker.gate.act import Act
-from memory_worker.gate.cleaning import clean_labels, clean_names
+from memory_worker.gate.cleaning import clean_labels, clean_names, clean_text
 from memory_worker.gate.drafts import Draft, clean_claim
 from memory_worker.gate.saving import Vault, decide
 from memory_worker.store import banks, inbox
 from memory_worker.store.banks import BankRow
+
+UNFIT = "unfit"
+"""Counted as refused: an item that the gate cannot keep, such as an empty text or an over-long name."""
 
 
 class TurnItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,12 +68,12 @@ def commit_turn(act: Act, commit: TurnCommit, vault: Vault) -> TurnResult:
     """Commit a turn once: a turn that is done already changes nothing."""
     if inbox.state_of(act.tx, commit.turn_id) == "done":
         return TurnResult(repeated=True)
-    counts = {"created": 0, "reinforced": 0, "replaced": 0, "awaiting_review": 0}
+    counts = {"created": 0, "reinforced": 0, "replaced": 0, "awaiting_review": 0, UNFIT: 0}
     learned = 0
     if commit.bank is not None:
         bank = _bank(act, commit.bank)
         for item in commit.items:
-            counts[decide(act, bank, _draft(act, item, commit), vault).outcome] += 1
+            counts[_keep(act, bank, item, commit, vault)] += 1
         learned = _learn(act, bank, commit, vault)
     if commit.cursor is not None:
         inbox.set_session_cursor(act.tx, commit.session_id, commit.cursor)
@@ -77,6 +81,8 @@ def commit_turn(act: Act, commit: TurnCommit, vault: Vault) -> TurnResult:
     inbox.done(act.tx, commit.turn_id, commit.note)
     act.tx.count("turns_read")
     act.tx.count("kept", counts["created"])
+    if counts[UNFIT]:
+        act.tx.count(f"refused.{UNFIT}", counts[UNFIT])
     for prefix, counted in (("refused", commit.refused), ("ignored", commit.ignored)):
         for name, count in counted.items():
             act.tx.count(f"{prefix}.{name}", count)
@@ -87,6 +93,14 @@ def commit_turn(act: Act, commit: TurnCommit, vault: Vault) -> TurnResult:
         awaiting_review=counts["awaiting_review"],
         learned=learned,
     )
+
+
+def _keep(act: Act, bank: BankRow, item: TurnItem, commit: TurnCommit, vault: Vault) -> str:
+    """Decide one item; one that cannot be kept costs the others nothing."""
+    try:
+        return act.tx.attempt(lambda: decide(act, bank, _draft(act, item, commit), vault).outcome)
+    except FunctionError:
+        return UNFIT
 
 
 def _bank(act: Act, name: str) -> BankRow:
@@ -110,7 +124,7 @@ def _source(act: Act, item: TurnItem, commit: TurnCommit) -> Source:
 
 def _draft(act: Act, item: TurnItem, commit: TurnCommit) -> Draft:
     return Draft(
-        text=item.text,
+        text=clean_text(item.text),
         tier="inferred",
         source=_source(act, item, commit),
         kind=item.kind,
