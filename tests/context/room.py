@@ -14,6 +14,7 @@ from memory_worker.bridges import ContextRecaller, GateBankMaker
 from memory_worker.context import ContextService, ContextSettings, Recaller, SessionManager
 from memory_worker.feeds import StoreIndexFeed
 from memory_worker.gate import Gate, GateSettings, KeyedVault
+from memory_worker.gate.turns import TurnCommit, TurnItem
 from memory_worker.recall import RecallService, RecallSettings, StaticEmbedder
 from memory_worker.store import Caller, TenantStore
 
@@ -93,6 +94,11 @@ class Room:
         reply = await self.gate.save(caller, SaveRequest(text=text, **fields))
         assert reply.memory is not None
         return reply.memory
+
+    async def learn(self, text: str, turn_id: str = "learned", **fields: Any) -> None:
+        """Commit what reading a turn found, as extraction does."""
+        item = TurnItem(text=text, quote=text, message_id="m1", role="user", **fields)
+        await self.gate.commit_turn(TurnCommit(turn_id=turn_id, session_id="earlier", bank="main", items=(item,)))
 
     async def rewrite(self, memory: Memory, **fields: Any) -> Memory:
         """Correct a memory as a person."""
