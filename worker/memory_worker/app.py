@@ -34,8 +34,9 @@ from memory_worker.clock import Clock, SystemClock
 from memory_worker.config import Settings
 from memory_worker.embedded import EmbeddedBus
 from memory_worker.handlers import extraction_status, handlers
-from memory_worker.health import Health, HealthServer, Metrics, Systemd
+from memory_worker.health import Health, HealthServer, Metrics, Systemd, roundtrip
 from memory_worker.recall import Embedder, StaticEmbedder
+from memory_worker.roundtrip import roundtrip_of
 from memory_worker.sink import InboxSink
 from memory_worker.store import Caller, DataDirectory, OpenTenants, new_id
 from memory_worker.tenant import Shared, Tenant
@@ -194,6 +195,7 @@ class App:
             bus=bus,
             subjects=self._subjects,
             embedder=make_embedder(self.settings),
+            version=version(),
             writer_observer=self.metrics,
             failpoint=self._failpoint,
         )
@@ -240,14 +242,18 @@ class App:
             permission_drift=lambda: self._permissions(bus),
         )
 
+        table = handlers(tenants.get)
+
         async def doctor(caller: Caller, request: object, info: CallInfo) -> DoctorReply:
             tenant = await tenants.get(caller.tenant)
-            return await vitals.examine(tenant, version(), lambda: extraction_status(tenant))
+            steps = roundtrip_of(tenant, table, bus, self._subjects, files=self.settings.files)
+            examined = roundtrip(steps) if "erase" in table else None
+            return await vitals.examine(tenant, version(), lambda: extraction_status(tenant), examined)
 
         dispatcher = Dispatcher(
             bus,
             self._subjects,
-            vitals.watch_answers({**handlers(tenants.get), "doctor": doctor}, self.metrics),
+            vitals.watch_answers({**table, "doctor": doctor}, self.metrics),
             service,
             limits=Limits(concurrency=settings.function_concurrency, deadline_s=settings.request_deadline_ms / 1_000),
             require_own_inbox=settings.require_own_inbox,

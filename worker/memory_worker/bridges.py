@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from memory_contracts.errors import FunctionError
 from memory_contracts.functions.recalling import ArmReport, RecallReply, RecallRequest
 from memory_contracts.functions.recalling import Recalled as RecalledReply
 from memory_contracts.names import LEARNED_RULE
@@ -12,11 +13,13 @@ from memory_contracts.turns import TurnCompleted
 from memory_worker import context, extraction
 from memory_worker.clock import to_seconds
 from memory_worker.context import ContextService, RecallAnswer, Scored
-from memory_worker.extraction import Handed
-from memory_worker.gate import Gate
+from memory_worker.extraction import Handed, SiblingAway, TurnWorker
+from memory_worker.extraction.model import UnreadableReply
+from memory_worker.gate import Gate, Lessons
 from memory_worker.recall import Arm, RecallQuery, RecallService
 from memory_worker.store import Caller, TenantStore, banks, rules
 from memory_worker.store.fingerprint import fingerprint
+from memory_worker.turn_work import items
 
 SNAPSHOTS = "index"
 """Folder of a tenant's index snapshots."""
@@ -160,3 +163,23 @@ class NearestMemories:
         row = await banks.read(self._store.readers, bank)
         rule = None if row is None else await rules.read(self._store.readers, row.n, LEARNED_RULE)
         return [] if rule is None else [line.text for line in rule.lines]
+
+
+class NoteReader:
+    """Reads a note as a turn is read, for `learn`."""
+
+    def __init__(self, store: TenantStore, turns: TurnWorker) -> None:
+        self._store = store
+        self._turns = turns
+
+    async def read(self, bank: str, text: str) -> Lessons:
+        """Give what a note teaches. Raises `unavailable` when a model is needed and away."""
+        row = await banks.read(self._store.readers, bank)
+        where = extraction.ResolvedBank(bank, row.bank.description if row else "")
+        try:
+            found = await self._turns.read_note(where, text)
+        except (SiblingAway, UnreadableReply) as error:
+            raise FunctionError(
+                "unavailable", "the model that reads notes does not answer", hint="repeat a little later"
+            ) from error
+        return Lessons(items=items(found.items), learned=(*items(found.learned), *items(found.suggested)))

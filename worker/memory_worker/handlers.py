@@ -10,6 +10,8 @@ from memory_contracts.functions.operations import (
     ExtractionRetryRequest,
     ExtractionStatusReply,
     ParkedTurn,
+    ReloadReply,
+    ReloadRequest,
 )
 from memory_worker.bus import CallInfo, Handler
 from memory_worker.store import Caller, inbox
@@ -61,6 +63,17 @@ async def extraction_retry(tenant: Tenant, request: ExtractionRetryRequest) -> E
     return ExtractionRetryReply(retried=retried)
 
 
+async def reload_files(tenant: Tenant, request: ReloadRequest) -> ReloadReply:
+    """Read every file again."""
+    if tenant.files is None:
+        raise FunctionError("unavailable", "files are off", hint="set files = true and restart the worker")
+    read = await tenant.files.reload(request.bank)
+    status = await tenant.files.status()
+    return ReloadReply(
+        read=read.looked, changed=read.changed, problems=[f"{one.path}: {one.reason}" for one in status.problems]
+    )
+
+
 def bound() -> dict[str, Bound]:
     """Every function that a tenant answers by itself."""
     return {
@@ -85,6 +98,28 @@ def bound() -> dict[str, Bound]:
         "rule.get": lambda t, c, r, i: t.gate.reading.rule_get(c, r),
         "rule.set": lambda t, c, r, i: t.gate.rule_set(c, r, i.idempotency_key),
         "supersede": lambda t, c, r, i: t.gate.supersede(c, r, i.idempotency_key),
+        "suggest": lambda t, c, r, i: t.review.suggest(c, r, i.idempotency_key),
+        "learn": lambda t, c, r, i: t.review.learn(c, r, i.idempotency_key),
+        "suggestion.list": lambda t, c, r, i: t.review.suggestion_list(c, r),
+        "suggestion.decide": lambda t, c, r, i: t.review.suggestion_decide(c, r, i.idempotency_key),
+        "changes.revert": lambda t, c, r, i: t.review.changes_revert(c, r, i.idempotency_key),
+        "entity.list": lambda t, c, r, i: t.review.entity_list(c, r),
+        "entity.get": lambda t, c, r, i: t.review.entity_get(c, r),
+        "entity.link": lambda t, c, r, i: t.review.entity_link(c, r, i.idempotency_key),
+        "entity.unlink": lambda t, c, r, i: t.review.entity_unlink(c, r, i.idempotency_key),
+        "entity.alias": lambda t, c, r, i: t.review.entity_alias(c, r, i.idempotency_key),
+        "entity.merge": lambda t, c, r, i: t.review.entity_merge(c, r, i.idempotency_key),
+        "property.list": lambda t, c, r, i: t.review.property_list(c, r),
+        "property.propose": lambda t, c, r, i: t.review.property_propose(c, r, i.idempotency_key),
+        "notice.list": lambda t, c, r, i: t.review.notice_list(c, r),
+        "notice.ack": lambda t, c, r, i: t.review.notice_ack(c, r, i.idempotency_key),
+        "person.forget": lambda t, c, r, i: t.forgetting.person_forget(c, r, i.idempotency_key),
+        "erase": lambda t, c, r, i: t.forgetting.erase(c, r),
+        "bank.wipe": lambda t, c, r, i: t.forgetting.bank_wipe(c, r),
+        "value.reveal": lambda t, c, r, i: t.forgetting.reveal(c, r),
+        "reload": lambda t, c, r, i: reload_files(t, r),
+        "export": lambda t, c, r, i: t.archives.export(c, r),
+        "import": lambda t, c, r, i: t.archives.import_(c, r),
         "changes.list": lambda t, c, r, i: t.gate.reading.changes_list(c, r),
         "extraction.status": lambda t, c, r, i: extraction_status(t),
         "extraction.retry": lambda t, c, r, i: extraction_retry(t, r),

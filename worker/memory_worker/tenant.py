@@ -17,17 +17,20 @@ from memory_worker.bridges import (
     GateBankMaker,
     HandedOutTexts,
     NearestMemories,
+    NoteReader,
     RecallFunction,
     TurnBanks,
     snapshot_dir,
 )
-from memory_worker.bus import Bus, Relay, Router, SessionManager
+from memory_worker.bus import Bus, OwnTurns, Relay, Router, SessionManager
 from memory_worker.clock import Clock
 from memory_worker.config import Settings
 from memory_worker.context import Bounds, Budgets, ContextService, ContextSettings, render_bank
 from memory_worker.extraction import TurnWorker
 from memory_worker.feeds import StoreIndexFeed
-from memory_worker.gate import Gate, GateSettings, KeyedVault
+from memory_worker.files import Archives, FileRoom, FilesSettings, GateCommands, StoreFeed, StoreLedger, StoreSnapshot
+from memory_worker.forgetting import Forgetting
+from memory_worker.gate import Gate, GateSettings, KeyedVault, Review, Sweeper
 from memory_worker.recall import Embedder, RecallService, RecallSettings
 from memory_worker.store import TenantStore
 from memory_worker.store.writer import WriterObserver
@@ -50,6 +53,7 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
     bus: Bus
     subjects: Subjects
     embedder: Embedder | None
+    version: str
     writer_observer: WriterObserver | None = None
     failpoint: Callable[[str], None] = lambda name: None
 
@@ -111,7 +115,24 @@ class Tenant:
             include_memory=settings.events_include_memory,
             failpoint=shared.failpoint,
         )
-        self._reading: asyncio.Task[None] | None = None
+        self.files = _files(self.store, self.gate, shared) if settings.files else None
+        self.archives = Archives(directory, self.gate, shared.clock, shared.version)
+        self.forgetting = Forgetting(
+            self.gate,
+            self.vault,
+            self.recall,
+            self.contexts,
+            self.files,
+            self.relay,
+            OwnTurns(shared.bus, shared.subjects, name),
+            directory,
+            shared.failpoint,
+        )
+        self.review = Review(self.gate, NoteReader(self.store, self.turns), self.forgetting)
+        self.sweeper = Sweeper(
+            self.store, self.gate.settings, batch=settings.expiry_batch, interval_s=settings.expiry_interval_s
+        )
+        self._working: list[asyncio.Task[None]] = []
 
     async def open(self) -> None:
         """Open the store, then what reads it, then what works on it."""
@@ -120,19 +141,31 @@ class Tenant:
             await self.gate.open()
             await self.recall.start()
             await self.relay.start()
+            if self.files is not None:
+                await self.files.open()
         except BaseException:
             await self.store.close()
             raise
-        self._reading = asyncio.create_task(self.turns.run(), name=f"turns {self.name}")
+        if self.files is not None:
+            self.files.start()
+        self._working = [
+            asyncio.create_task(self.turns.run(), name=f"turns {self.name}"),
+            asyncio.create_task(self.sweeper.run(), name=f"sweeper {self.name}"),
+            asyncio.create_task(self.forgetting.run(), name=f"forgetting {self.name}"),
+        ]
 
     async def close(self) -> None:
         """Finish what is being read, publish what is committed, and close the store."""
         await self.turns.stop()
-        if self._reading is not None:
-            _, late = await asyncio.wait({self._reading}, timeout=STOP_S)
+        for task in self._working[1:]:
+            task.cancel()
+        if self._working:
+            _, late = await asyncio.wait(self._working, timeout=STOP_S)
             for task in late:
                 task.cancel()
-            await asyncio.gather(self._reading, return_exceptions=True)
+            await asyncio.gather(*self._working, return_exceptions=True)
+        if self.files is not None:
+            await self.files.close()
         await self.contexts.close()
         await self.relay.stop()
         with contextlib.suppress(OSError):  # a snapshot that is missing only makes the next start slower
@@ -206,6 +239,23 @@ def context_settings(settings: Settings) -> ContextSettings:
 
 def _render(bank: str, page: Sequence[Memory], total: int) -> str:
     return render_bank(page, total, bank)
+
+
+def _files(store: TenantStore, gate: Gate, shared: Shared) -> FileRoom:
+    settings = shared.settings
+    return FileRoom(
+        store.directory,
+        feed=StoreFeed(store),
+        snapshot=StoreSnapshot(store),
+        ledger=StoreLedger(store),
+        commands=GateCommands(gate, settings.file_route),
+        clock=shared.clock,
+        settings=FilesSettings(
+            batch_rows=settings.files_batch,
+            settle_s=settings.files_settle_ms / 1_000,
+            file_max_bytes=settings.file_max_kb * 1_024,
+        ),
+    )
 
 
 def _session_manager(shared: Shared, tenant: str) -> SessionManager | None:

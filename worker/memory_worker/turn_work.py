@@ -74,9 +74,9 @@ class GateCommit:
                 turn_id=commit.turn_id,
                 session_id=commit.session_id,
                 bank=commit.bank,
-                items=_items(found.items),
-                learned=_items(found.learned),
-                suggested=_items(found.suggested),
+                items=items(found.items),
+                learned=items(found.learned),
+                suggested=items(found.suggested),
                 cursor=None if found.cursor is None else msgspec.json.encode(found.cursor).decode(),
                 refused=found.refused,
                 ignored=found.ignored,
@@ -85,7 +85,8 @@ class GateCommit:
         self._committed()
 
 
-def _items(candidates: Sequence[Candidate]) -> tuple[TurnItem, ...]:
+def items(candidates: Sequence[Candidate]) -> tuple[TurnItem, ...]:
+    """Candidates as the gate takes them."""
     return tuple(
         TurnItem(
             text=candidate.text,

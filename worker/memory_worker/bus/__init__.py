@@ -8,6 +8,7 @@ from memory_worker.bus.dispatch import Dispatcher, Limits
 from memory_worker.bus.erasing import Eraser, erase_subject, secure_delete
 from memory_worker.bus.intake import Intake, Outcome, RawTurn, TurnSink
 from memory_worker.bus.micro import Service, StoreConflict, refuse_second_store
+from memory_worker.bus.own_turns import OwnTurns
 from memory_worker.bus.relay import Relay, RelaySource
 from memory_worker.bus.selftest import (
     PermissionReport,
@@ -38,6 +39,7 @@ __all__ = [
     "Limits",
     "Observer",
     "Outcome",
+    "OwnTurns",
     "PermissionReport",
     "Permissions",
     "PermissionsMissing",

@@ -23,7 +23,8 @@ ERASE_QUEUE = 100_000
 ERASE_ATTEMPTS = 5
 """Times an erasure is tried before it is left to the sweep."""
 
-_NO_MESSAGE = 10037
+NO_MESSAGE = 10037
+"""JetStream's error for no message at or after a sequence."""
 _NOT_FOUND = 10043
 _DELETE_FAILED = 10057
 
@@ -126,7 +127,7 @@ async def next_message(bus: Bus, stream: str, subject: str, sequence: int) -> Fo
     try:
         got = await jetstream.call(bus, f"STREAM.MSG.GET.{stream}", {"seq": max(1, sequence), "next_by_subj": subject})
     except JetStreamError as error:
-        if error.err_code == _NO_MESSAGE:
+        if error.err_code == NO_MESSAGE:
             return None
         raise
     return msgspec.convert(got["message"], Found, strict=False)

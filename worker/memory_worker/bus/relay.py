@@ -15,7 +15,7 @@ import msgspec
 import structlog
 
 from memory_contracts import jetstream
-from memory_contracts.connection import BodyTooLarge, Bus, BusClosed, BusError
+from memory_contracts.connection import BodyTooLarge, Bus, BusAway, BusClosed, BusError
 from memory_contracts.jetstream import BATCH_MAX, JetStreamError, Outgoing
 from memory_contracts.subjects import Subjects, event_stream, private_stream
 from memory_worker.bus.erasing import erase_oldest, erase_subject
@@ -44,6 +44,8 @@ COMPARE_EVERY_S = 15.0
 """Seconds between comparisons of the streams with what was published to them, beside those at every connect."""
 RETENTION_EVERY_S = 600.0
 """Seconds between looks for triggers that are past their retention."""
+CAUGHT_UP_POLL_S = 0.02
+"""Seconds between looks while somebody waits for the relay."""
 STOP_S = 3.0
 """Seconds a stop gives the relay to publish what is committed."""
 TRIM = 1_000
@@ -175,6 +177,15 @@ class Relay:
             self._cursor = cursor
             self._source.move_cursor(CURSOR, cursor)
             self._wake.set()
+
+    async def caught_up(self) -> None:
+        """Wait until everything committed so far is published. Raises BusAway while the bus is not there."""
+        head = self._source.head
+        self._wake.set()
+        while self._cursor < head:
+            if not self._bus.connected or self.last_error is not None:
+                raise BusAway("triggers wait for the bus")
+            await asyncio.sleep(CAUGHT_UP_POLL_S)
 
     async def erase_memory(self, memory_id: str) -> int:
         """Overwrite every trigger of one memory in both streams, for a forgetting; gives how many there were."""

@@ -2,7 +2,9 @@
 
 from memory_worker.gate.access import may_read, may_write
 from memory_worker.gate.act import Act, GateSettings
+from memory_worker.gate.destroying import Destroyed, Plan, destroy, mentions
 from memory_worker.gate.directory import BankDirectory
+from memory_worker.gate.mentions import Names
 from memory_worker.gate.review import Forgetting, Review
 from memory_worker.gate.saving import Vault
 from memory_worker.gate.service import Gate
@@ -14,12 +16,15 @@ from memory_worker.gate.vault import KeyedVault
 __all__ = [
     "Act",
     "BankDirectory",
+    "Destroyed",
     "Forgetting",
     "Gate",
     "GateSettings",
     "KeyedVault",
     "LessonReader",
     "Lessons",
+    "Names",
+    "Plan",
     "Review",
     "Sweeper",
     "Swept",
@@ -27,6 +32,8 @@ __all__ = [
     "TurnItem",
     "TurnResult",
     "Vault",
+    "destroy",
     "may_read",
     "may_write",
+    "mentions",
 ]

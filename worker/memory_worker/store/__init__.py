@@ -3,6 +3,7 @@
 from memory_worker.store import (
     banks,
     entities,
+    forgetting,
     forgotten,
     idempotency,
     inbox,
@@ -35,6 +36,7 @@ __all__ = [
     "Transaction",
     "banks",
     "entities",
+    "forgetting",
     "forgotten",
     "idempotency",
     "inbox",

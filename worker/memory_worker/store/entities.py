@@ -101,6 +101,11 @@ def claimed(tx: Transaction, name: str) -> bool:
     return tx.one(_SQL["claimed"], name) is not None
 
 
+def remove_names(tx: Transaction, entity_id: str) -> None:
+    """Take every name and alias from an entity."""
+    tx.run(_SQL["remove_names"], entity_id)
+
+
 def move_everything(tx: Transaction, from_id: str, into_id: str) -> None:
     """Give an entity's names, mentions and claims to another."""
     for statement in ("move_names", "move_memories", "move_claims"):

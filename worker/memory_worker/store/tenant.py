@@ -165,6 +165,10 @@ class TenantStore:
                 return [self._tail[i] for i in range(skip, min(skip + limit, len(self._tail)))]
         return [row_of(values) for values in await self.readers.all(_SQL["after"], (seq, limit))]
 
+    def drop_tail(self) -> None:
+        """Let go of the journal rows held in memory: what they held may have been destroyed on disk."""
+        self._tail.clear()
+
     def cursor(self, reader: str) -> int:
         """How far a reader of the journal has come; 0 at first."""
         return self._cursors.get(reader, 0)

@@ -1,0 +1,343 @@
+"""Carries out forgettings: one stroke over store, index, files, bus and memory, which resumes after a crash."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+import structlog
+
+from memory_contracts.errors import FunctionError, invalid, not_found
+from memory_contracts.functions.operations import (
+    BankWipeRequest,
+    EraseRequest,
+    Mention,
+    PersonForgetReply,
+    PersonForgetRequest,
+    ReceiptReply,
+    ValueRevealReply,
+    ValueRevealRequest,
+)
+from memory_contracts.names import DEFAULT_BANK
+from memory_contracts.records import Receipt, Rule, Suggestion
+from memory_worker.bus import BusError, Relay
+from memory_worker.clock import to_datetime
+from memory_worker.context import ContextService
+from memory_worker.files import FileRoom
+from memory_worker.gate import Act, Destroyed, Gate, KeyedVault, Names, Plan, destroy, may_read, mentions, proposals
+from memory_worker.gate.access import no_bank, no_memory
+from memory_worker.recall import RecallService
+from memory_worker.store import Caller, Origin, Transaction, banks, entities, forgetting, memories, new_id
+from memory_worker.store import suggestions as suggestion_rows
+from memory_worker.store.fingerprint import normalise
+from memory_worker.store.forgetting import ForgettingRow
+from memory_worker.store.scrubbing import ScrubFailed, remove_backups, scrub
+
+log = structlog.get_logger(__name__)
+
+MENTIONS_SHOWN = 200
+"""Most texts one reply shows for selection; the count is of all."""
+RETRY_S = 5.0
+"""Pause before a step is tried again whose place was out of reach, in seconds."""
+BUS_PLACES = ("turn stream", "event streams")
+"""Steps that need the bus."""
+
+_decode_plan = msgspec.json.Decoder(Plan).decode
+_decode_rule = msgspec.json.Decoder(Rule).decode
+
+
+class TurnStream(Protocol):
+    """What still lies in our own turn stream."""
+
+    async def erase_turns(self, holds: Callable[[bytes], bool]) -> int:
+        """Overwrite turns of this tenant whose bytes `holds` something; gives how many."""
+        ...
+
+
+class Forgetting:
+    """The forgettings of one tenant."""
+
+    def __init__(
+        self,
+        gate: Gate,
+        vault: KeyedVault,
+        recall: RecallService,
+        contexts: ContextService,
+        files: FileRoom | None,
+        relay: Relay,
+        turn_stream: TurnStream,
+        directory: Path,
+        failpoint: Callable[[str], None] = lambda name: None,
+    ) -> None:
+        self._gate = gate
+        self._vault = vault
+        self._store = gate.store
+        self._recall = recall
+        self._contexts = contexts
+        self._files = files
+        self._relay = relay
+        self._turn_stream = turn_stream
+        self._directory = directory
+        self._failpoint = failpoint
+        self._lock = asyncio.Lock()
+        self._wake = asyncio.Event()
+
+    # What people ask
+
+    async def person_forget(
+        self, caller: Caller, request: PersonForgetRequest, key: str | None = None
+    ) -> PersonForgetReply:
+        """Suggest forgetting a person and show every text that mentions them; nothing is destroyed yet."""
+        self._check_human(caller)
+        return await self._gate.write(
+            caller, "person.forget", request, PersonForgetReply, key, lambda act: self._propose(act, request)
+        )
+
+    def _propose(self, act: Act, request: PersonForgetRequest) -> PersonForgetReply:
+        entity = entities.find(act.tx, request.entity) or entities.named(act.tx, request.entity)
+        if entity is None or entity.state != "live":
+            raise not_found("nobody of that name is known", "entity", "entity.list gives names and aliases")
+        names = (entity.name, *(alias.value for alias in entity.aliases))
+        if normalise(request.confirm_name) not in {normalise(name) for name in names}:
+            raise invalid("confirm_name is not a name of this entity", "confirm_name", "type the name once more")
+        found = self._mentions(act, Names(names), frozenset(request.keep))
+        bank = banks.find(act.tx, DEFAULT_BANK)
+        assert bank is not None
+        args = {
+            "entity": entity.id,
+            "confirm_name": request.confirm_name,
+            "never_again": request.never_again,
+            "keep": list(request.keep),
+        }
+        suggestion, _ = proposals.propose(
+            act,
+            bank,
+            "person.forget",
+            args,
+            reason="a person asked to forget someone; approval destroys every text shown",
+            targets=[entity.id],
+            destructive=True,
+        )
+        return PersonForgetReply(
+            outcome="awaiting_review",
+            suggestion=suggestion,
+            mentions=found[:MENTIONS_SHOWN],
+            cut=len(found) > MENTIONS_SHOWN,
+        )
+
+    def _mentions(self, act: Act, names: Names, keep: frozenset[str]) -> list[Mention]:
+        """Every text that mentions the names; those of banks the caller may not see are counted, not shown."""
+        rows = {row.n: row.bank for row in banks.all_of(act.tx)}
+        found: list[Mention] = []
+        for memory_id, n, record in forgetting.memories(act.tx):
+            memory = memories.decode(record)
+            if memory_id in keep or not mentions(memory, names):
+                continue
+            seen = may_read(act.caller, rows[n])
+            found.append(
+                Mention(
+                    id=memory_id,
+                    bank=rows[n].name if seen else "private",
+                    kind="memory",
+                    text=memory.text if seen else "(in a private bank)",
+                )
+            )
+        for n, name, record in forgetting.rules(act.tx):
+            rule = _decode_rule(record)
+            if names.within(rule.content) and may_read(act.caller, rows[n]):
+                lines = [line for line in rule.content.split("\n") if names.within(line)]
+                found.append(Mention(id=name, bank=rows[n].name, kind="rule", text="\n".join(lines)))
+        return found
+
+    async def carry_out(self, caller: Caller, suggestion: Suggestion) -> Receipt:
+        """Approve a destructive suggestion and erase what it names; gives the receipt, pending or done."""
+        args = suggestion.change.args
+        entity = await entities.read(self._store.readers, str(args["entity"]))
+        if entity is None or entity.state != "live":
+            raise FunctionError("conflict", "the person is not known any more", field="ids")
+        plan = Plan(
+            kind="person",
+            entity=entity.id,
+            names=(entity.name, *(alias.value for alias in entity.aliases)),
+            keep=tuple(args.get("keep", ())),
+            never_again=bool(args.get("never_again")),
+            suggestion=suggestion.id,
+        )
+        return await self._begin(caller, plan)
+
+    async def erase(self, caller: Caller, request: EraseRequest) -> ReceiptReply:
+        """Destroy one memory, every revision and copy of it."""
+        self._check_human(caller)
+        row = await memories.read(self._store.readers, request.id)
+        bank = None if row is None else await self._gate.directory.numbered(row.bank)
+        if row is None or bank is None or not may_read(caller, bank.bank):
+            raise no_memory(request.id)
+        return ReceiptReply(receipt=await self._begin(caller, Plan(kind="memory", memory_ids=(request.id,))))
+
+    async def bank_wipe(self, caller: Caller, request: BankWipeRequest) -> ReceiptReply:
+        """Destroy everything that a bank holds; the bank itself stays, empty."""
+        self._check_human(caller)
+        if request.confirm_name != request.name:
+            raise invalid("confirm_name is not the bank's name", "confirm_name", "type the name once more")
+        row = await self._gate.directory.named(request.name)
+        if row is None or not may_read(caller, row.bank):
+            raise no_bank(request.name)
+        plan = Plan(kind="bank", bank=request.name, bank_n=row.n)
+        return ReceiptReply(receipt=await self._begin(caller, plan))
+
+    async def reveal(self, caller: Caller, request: ValueRevealRequest) -> ValueRevealReply:
+        """Give a protected value, for this call alone."""
+        self._check_human(caller)
+        origin = Origin.of(caller, new_id("req"))
+        return await self._store.write(lambda tx: self._vault.reveal(self._gate.act(tx, caller, origin), request))
+
+    def _check_human(self, caller: Caller) -> None:
+        if caller.route != "human":
+            raise FunctionError("forbidden", "only a person may do this")
+
+    # The stroke
+
+    async def _begin(self, caller: Caller, plan: Plan) -> Receipt:
+        row_id = new_id("fgt")
+
+        def start(tx: Transaction) -> ForgettingRow:
+            receipt = Receipt(id=row_id, at=to_datetime(tx.now), state="pending")
+            row = ForgettingRow(row_id, tx.now, "pending", (), msgspec.json.encode(plan), receipt)
+            forgetting.put(tx, row)
+            if plan.suggestion is not None:
+                act = self._gate.act(tx, caller, Origin.of(caller, plan.suggestion, "suggestion"))
+                known = suggestion_rows.find(tx, plan.suggestion)
+                if known is None or known.suggestion.state != "open":
+                    raise FunctionError("conflict", "the suggestion was decided meanwhile", field="ids")
+                proposals.settle(act, known, "approved")
+            return row
+
+        row = await self._store.write(start)
+        return (await self._advance(row, caller)).receipt
+
+    async def run(self) -> None:
+        """Finish what a crash or an unreachable place left; runs until it is cancelled."""
+        while True:
+            for row in await forgetting.pending(self._store.readers):
+                try:
+                    await self._advance(row, Caller(self._store.tenant, "human", "forgetting"))
+                except Exception as error:  # one that cannot go on must not stop the others
+                    log.error("forgetting.failed", id=row.id, error=type(error).__name__)
+            pending = await forgetting.pending(self._store.readers)
+            self._wake.clear()
+            try:
+                await asyncio.wait_for(self._wake.wait(), RETRY_S if pending else None)
+            except TimeoutError:
+                continue
+
+    async def _advance(self, row: ForgettingRow, caller: Caller) -> ForgettingRow:
+        """Take the steps that are left, each recorded when done; a place out of reach is named and comes later."""
+        async with self._lock:
+            plan = None if row.plan is None else _decode_plan(row.plan)
+            unreachable: list[str] = []
+            for name, step in self._steps():
+                if name in row.steps:
+                    continue
+                if name == "plan" and unreachable:
+                    break  # the names are still needed; they go when every place was reached
+                self._failpoint(f"forgetting.{name}")
+                try:
+                    row = await step(row, plan, caller)
+                except (BusError, ScrubFailed, OSError) as error:
+                    if name not in BUS_PLACES and not isinstance(error, ScrubFailed):
+                        raise
+                    unreachable.append(f"{name}: {error}")
+                    continue
+            state = "pending" if unreachable or len(row.steps) < len(self._steps()) else "done"
+            receipt = msgspec.structs.replace(row.receipt, state=state, unreachable=tuple(unreachable))
+            row = msgspec.structs.replace(row, state=state, receipt=receipt)
+            await self._store.write(lambda tx: forgetting.put(tx, row))
+            if state == "pending":
+                self._wake.set()
+            return row
+
+    def _steps(
+        self,
+    ) -> tuple[tuple[str, Callable[[ForgettingRow, Plan | None, Caller], Awaitable[ForgettingRow]]], ...]:
+        return (
+            ("records", self._destroy_records),
+            ("index", self._rebuild_index),
+            ("files", self._erase_files),
+            ("backups", self._remove_backups),
+            ("turn stream", self._erase_turns),
+            ("event streams", self._erase_events),
+            ("plan", self._empty_plan),
+            ("database", self._scrub),
+        )
+
+    async def _destroy_records(self, row: ForgettingRow, plan: Plan | None, caller: Caller) -> ForgettingRow:
+        assert plan is not None
+
+        def work(tx: Transaction) -> ForgettingRow:
+            act = self._gate.act(tx, caller, Origin.of(caller, row.id, "forget"))
+            destroyed: Destroyed = destroy(act, plan, self._vault)
+            fresh = msgspec.structs.replace(plan, memory_ids=tuple(destroyed.ids))
+            done = _with(row, "records", destroyed.counts)
+            done = msgspec.structs.replace(done, plan=msgspec.json.encode(fresh))
+            forgetting.put(tx, done)
+            return done
+
+        done = await self._store.write(work)
+        # Copies in memory: journal rows, context, and replies that would be repeated.
+        self._store.drop_tail()
+        self._contexts.drop_caches()
+        return done
+
+    async def _rebuild_index(self, row: ForgettingRow, plan: Plan | None, caller: Caller) -> ForgettingRow:
+        await self._recall.rebuild()
+        return await self._done(row, "index")
+
+    async def _erase_files(self, row: ForgettingRow, plan: Plan | None, caller: Caller) -> ForgettingRow:
+        known = _decode_plan(row.plan) if row.plan else Plan(kind="memory")
+        if self._files is None:
+            return await self._done(row, "files")
+        erased = await self._files.erase(known.memory_ids, known.names)
+        counts = {"files": erased.files, "archives": erased.archives}
+        return await self._done(row, "files", counts)
+
+    async def _remove_backups(self, row: ForgettingRow, plan: Plan | None, caller: Caller) -> ForgettingRow:
+        removed = await asyncio.to_thread(remove_backups, self._store)
+        return await self._done(row, "backups", {"backups": removed})
+
+    async def _erase_turns(self, row: ForgettingRow, plan: Plan | None, caller: Caller) -> ForgettingRow:
+        known = _decode_plan(row.plan) if row.plan else Plan(kind="memory")
+        names = Names(known.names)
+        count = await self._turn_stream.erase_turns(names.within_json) if known.names else 0
+        return await self._done(row, "turn stream", {"turns in the stream": count})
+
+    async def _erase_events(self, row: ForgettingRow, plan: Plan | None, caller: Caller) -> ForgettingRow:
+        known = _decode_plan(row.plan) if row.plan else Plan(kind="memory")
+        await self._relay.caught_up()
+        count = 0
+        for memory_id in known.memory_ids:
+            count += await self._relay.erase_memory(memory_id)
+        return await self._done(row, "event streams", {"events": count})
+
+    async def _empty_plan(self, row: ForgettingRow, plan: Plan | None, caller: Caller) -> ForgettingRow:
+        return await self._done(msgspec.structs.replace(row, plan=None), "plan")
+
+    async def _scrub(self, row: ForgettingRow, plan: Plan | None, caller: Caller) -> ForgettingRow:
+        await scrub(self._store)
+        return await self._done(row, "database")
+
+    async def _done(self, row: ForgettingRow, step: str, counts: dict[str, int] | None = None) -> ForgettingRow:
+        done = _with(row, step, counts or {})
+        await self._store.write(lambda tx: forgetting.put(tx, done))
+        self._failpoint(f"forgetting.{step}.done")
+        return done
+
+
+def _with(row: ForgettingRow, step: str, counts: dict[str, int]) -> ForgettingRow:
+    """The row with one more step done and its counts in the receipt."""
+    known = dict(row.receipt.counts)
+    for name, count in counts.items():
+        if count:
+            known[name] = known.get(name, 0) + count
+    receipt = msgspec.structs.replace(row.receipt, counts=known)
+    return msgspec.structs.replace(row, steps=(*row.steps, step), receipt=receipt)

@@ -1,0 +1,228 @@
+"""Destroys values in the store, in one transaction: records, revisions, journal, and every copy kept beside them."""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import msgspec
+
+from memory_contracts.records import Bank, Entity, Memory, Rule, Source
+from memory_worker.gate import ruling
+from memory_worker.gate.act import Act
+from memory_worker.gate.mentions import MARKER, Names
+from memory_worker.gate.naming import TENANT_BANK
+from memory_worker.gate.vault import KeyedVault
+from memory_worker.store import banks, entities, forgetting, forgotten, rules, uses
+from memory_worker.store.fingerprint import fingerprint, normalise
+from memory_worker.store.memories import decode, encode
+
+_decode_rule = msgspec.json.Decoder(Rule).decode
+_decode_bank = msgspec.json.Decoder(Bank).decode
+SHORTEST_WORDING = 12
+"""Shortest text, in characters, that is looked for by itself in copies of a destroyed memory: shorter ones occur by
+chance."""
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a forgetting destroys. `names` are empty unless a person is forgotten; `keep` is not about the person."""
+
+    kind: Literal["memory", "bank", "person"]
+    memory_ids: tuple[str, ...] = ()
+    bank: str | None = None
+    bank_n: int | None = None
+    entity: str | None = None
+    names: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
+    never_again: bool = False
+    suggestion: str | None = None
+
+
+class Destroyed(msgspec.Struct):
+    """Which memories were destroyed, and how much per place."""
+
+    ids: list[str]
+    counts: dict[str, int]
+    kept: list[str] = []
+
+
+def destroy(act: Act, plan: Plan, vault: KeyedVault) -> Destroyed:
+    """Destroy what a plan names in every table. Repeating it finds nothing more."""
+    names = Names(plan.names)
+    keep = frozenset(plan.keep)
+    targets = _targets(act, plan, names, keep)
+    texts = [text for _, _, memory in targets if len(text := normalise(memory.text)) >= SHORTEST_WORDING]
+    ids = [memory_id for memory_id, _, _ in targets]
+    holds = _holder(names, ids, texts)
+    counts: dict[str, int] = {}
+    owners = {bank.n: bank.bank for bank in banks.all_of(act.tx)}
+    for memory_id, bank_n, memory in targets:
+        _empty(act, memory_id, owners[bank_n], memory, vault)
+    counts["memories"] = len(targets)
+    counts["quotes"] = _cut_quotes(act, names, keep) if names.names else 0
+    counts["rules"] = _clean_rules(act, plan, names, owners, holds)
+    counts["learned lines"] = forgetting.remove_learned_lines(act.tx, holds)
+    counts["suggestions"] = forgetting.remove_suggestions(act.tx, holds, plan.suggestion)
+    counts["notices"] = forgetting.remove_notices(act.tx, holds)
+    counts["replies"] = forgetting.remove_replies(act.tx, holds)
+    counts["turns"] = forgetting.empty_turns(act.tx, _in_turns(names, texts))
+    counts["uses"] = uses.forget_memories(act.tx, ids)
+    counts["descriptions"] = _clean_banks(act, names) if names.names else 0
+    counts["names"] = _forget_entity(act, plan, vault) if plan.entity is not None else 0
+    # The journal comes last: its rows hold what all the others were made of.
+    counts["journal rows"] = forgetting.empty_journal(act.tx, holds, keep)
+    if plan.suggestion is not None:
+        forgetting.empty_suggestion(act.tx, plan.suggestion)
+    for memory_id, bank_n, _ in targets:
+        bank = owners[bank_n]
+        found = forgetting.memory(act.tx, memory_id)
+        assert found is not None
+        act.tx.append("memory.forgotten", memory_id, act.origin, bank=bank.name, owner=bank.owner, after=found[1])
+    if plan.kind == "bank":
+        bank = owners[plan.bank_n or 0]
+        act.tx.append("bank.wiped", bank.name, act.origin, bank=bank.name, owner=bank.owner, before=encode(bank))
+        counts["uses"] += uses.forget_bank(act.tx, bank.name)
+    return Destroyed(ids, {name: count for name, count in counts.items() if count}, sorted(keep))
+
+
+def _targets(act: Act, plan: Plan, names: Names, keep: frozenset[str]) -> list[tuple[str, int, Memory]]:
+    if plan.kind == "bank":
+        return [(id, n, decode(record)) for id, n, record in forgetting.memories(act.tx, plan.bank_n)]
+    found = []
+    for memory_id in plan.memory_ids:
+        row = forgetting.memory(act.tx, memory_id)
+        if row is not None and decode(row[1]).state != "forgotten":
+            found.append((memory_id, row[0], decode(row[1])))
+    if plan.kind == "memory":
+        return found
+    seen = {memory_id for memory_id, _, _ in found}
+    for memory_id, n, record in forgetting.memories(act.tx):
+        if memory_id not in keep and memory_id not in seen:
+            memory = decode(record)
+            if mentions(memory, names):
+                found.append((memory_id, n, memory))
+    return found
+
+
+def mentions(memory: Memory, names: Names) -> bool:
+    """Tell whether a memory is about someone: its text, names, subject, tags or claim say so."""
+    claim = memory.claim
+    texts = (memory.text, memory.subject or "", memory.slot or "", *memory.entities, *memory.tags, *memory.about)
+    more = (claim.entity, claim.value) if claim else ()
+    return any(names.within(text) for text in (*texts, *more))
+
+
+def _holder(names: Names, ids: Sequence[str], texts: Sequence[str]) -> Callable[[bytes], bool]:
+    """Tell whether a stored document holds one of the names, ids or texts."""
+    pattern = re.compile("|".join(re.escape(id) for id in ids).encode()) if ids else None
+
+    def holds(data: bytes) -> bool:
+        if not data:
+            return False
+        if pattern is not None and pattern.search(data):
+            return True
+        return names.within_json(data) or _holds_text(data, texts)
+
+    return holds
+
+
+def _in_turns(names: Names, texts: Sequence[str]) -> Callable[[bytes], bool]:
+    return lambda data: names.within_json(data) or _holds_text(data, texts)
+
+
+def _holds_text(data: bytes, texts: Sequence[str]) -> bool:
+    if not texts or not data:
+        return False
+    folded = normalise(data.decode("utf-8", "replace"))
+    return any(text in folded for text in texts)
+
+
+def _empty(act: Act, memory_id: str, bank: Bank, memory: Memory, vault: KeyedVault) -> None:
+    """Put a marker in a memory's place; only keyed hashes of its wordings stay."""
+    for mark in {*forgetting.wordings(act.tx, memory_id), fingerprint(memory.text)}:
+        forgotten.add(act.tx, vault.hash("text", mark), "text")
+    marker = Memory(
+        id=memory_id,
+        bank=bank.name,
+        text=MARKER,
+        kind="fact",
+        tier="inferred",
+        source=Source(route=memory.source.route, principal=memory.source.principal),
+        created_at=memory.created_at,
+        updated_at=act.now,
+        last_seen_at=memory.created_at,
+        state="forgotten",
+        revision=memory.revision + 1,
+    )
+    forgetting.empty_memory(act.tx, memory_id, encode(marker), vault.hash("gone", memory_id.encode()))
+
+
+def _cut_quotes(act: Act, names: Names, keep: frozenset[str]) -> int:
+    """Where only the quote or the reason of a memory mentions the person, that alone goes."""
+    count = 0
+    for memory_id, _, record in forgetting.memories(act.tx):
+        if memory_id in keep or not names.within_json(record):
+            continue
+        memory = decode(record)
+        source = msgspec.structs.replace(memory.source, quote=None)
+        cut = msgspec.structs.replace(memory, source=source, reason=None)
+        if names.within_json(encode(cut)):
+            cut = msgspec.structs.replace(cut, source=Source(route=source.route, principal=source.principal))
+        forgetting.rewrite_memory(act.tx, memory_id, encode(cut))
+        count += 1
+    return count
+
+
+def _clean_rules(act: Act, plan: Plan, names: Names, owners: dict[int, Bank], holds: Callable[[bytes], bool]) -> int:
+    """Take out the lines of rules that mention the person or say what was destroyed; a bank that is wiped has none."""
+    count = 0
+    for bank_n, name, record in forgetting.rules(act.tx):
+        bank = owners[bank_n]
+        rule = _decode_rule(record)
+        wiped = plan.kind == "bank" and bank_n == plan.bank_n
+        if not wiped and not holds(record):
+            continue
+        kept = [] if wiped else [line for line in rule.content.split("\n") if not holds(line.encode())]
+        content = "\n".join(kept).strip("\n")
+        if content == rule.content and not wiped:
+            continue
+        count += 1
+        if not content:
+            rules.remove(act.tx, bank_n, name)
+            act.tx.append("rule.set", name, act.origin, bank=bank.name, owner=bank.owner)
+            continue
+        lines = tuple(line for line in rule.lines if line.text in ruling.lines_of(content))
+        fresh = msgspec.structs.replace(
+            rule, content=content, lines=lines, revision=rule.revision + 1, updated_at=act.now
+        )
+        act.tx.append(
+            "rule.set", name, act.origin, bank=bank.name, owner=bank.owner, after=rules.put(act.tx, bank_n, fresh)
+        )
+    return count
+
+
+def _clean_banks(act: Act, names: Names) -> int:
+    count = 0
+    for n, record in forgetting.banks(act.tx):
+        bank = _decode_bank(record)
+        if not names.within(bank.description):
+            continue
+        banks.update(act.tx, n, msgspec.structs.replace(bank, description=names.cut(bank.description) or ""))
+        count += 1
+    return count
+
+
+def _forget_entity(act: Act, plan: Plan, vault: KeyedVault) -> int:
+    """Replace an entity's name with the marker, unlink its aliases, and destroy its key."""
+    assert plan.entity is not None
+    if plan.never_again:
+        for name in plan.names:
+            forgotten.add(act.tx, vault.hash("name", normalise(name).encode()), "name")
+    old = entities.find(act.tx, plan.entity)
+    if old is None:
+        return 0
+    entities.remove_names(act.tx, old.id)
+    gone = Entity(id=old.id, name=MARKER, kind="thing", state="forgotten", revision=old.revision + 1)
+    record = entities.update(act.tx, gone)
+    forgetting.drop_key(act.tx, old.id)
+    act.tx.append("entity.forgotten", old.id, act.origin, bank=TENANT_BANK, after=record)
+    return 1 + len(old.aliases)

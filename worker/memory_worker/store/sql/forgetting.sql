@@ -1,0 +1,105 @@
+-- name: put
+INSERT INTO forgettings (id, at, state, steps, plan, receipt) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (id) DO UPDATE SET state = excluded.state, steps = excluded.steps, plan = excluded.plan,
+  receipt = excluded.receipt;
+
+-- name: pending
+SELECT id, at, state, steps, plan, receipt FROM forgettings WHERE state = 'pending' ORDER BY at, id;
+
+-- name: memories
+SELECT id, bank, record FROM memories WHERE state <> 'forgotten' AND id > ? ORDER BY id LIMIT ?;
+
+-- name: memories_of_bank
+SELECT id, bank, record FROM memories WHERE bank = ? AND state <> 'forgotten' AND id > ? ORDER BY id LIMIT ?;
+
+-- name: memory
+SELECT id, bank, record FROM memories WHERE id = ?;
+
+-- name: empty_memory
+UPDATE memories SET state = 'forgotten', tier = 'inferred', kind = 'fact', pinned = 0, subject = NULL, slot = NULL,
+  session = NULL, fingerprint = ?, expires_at = NULL, record = ? WHERE id = ?;
+
+-- name: wordings
+SELECT fingerprint FROM wordings WHERE memory = ?;
+
+-- name: rewrite_memory
+UPDATE memories SET record = ? WHERE id = ?;
+
+-- name: empty_journal_of
+UPDATE journal SET before = NULL, after = NULL, session = NULL WHERE target = ?;
+
+-- name: journal_holding
+SELECT seq, target, before, after FROM journal WHERE (before IS NOT NULL OR after IS NOT NULL) AND seq > ?
+ORDER BY seq LIMIT ?;
+
+-- name: empty_journal_row
+UPDATE journal SET before = NULL, after = NULL WHERE seq = ?;
+
+-- name: rename_target
+UPDATE journal SET target = '' WHERE seq = ?;
+
+-- name: rules
+SELECT bank, name, record FROM rules;
+
+-- name: lines
+SELECT bank, fingerprint, record FROM learned_lines;
+
+-- name: remove_line
+DELETE FROM learned_lines WHERE bank = ? AND fingerprint = ?;
+
+-- name: suggestions
+SELECT id, record FROM suggestions;
+
+-- name: suggestion
+SELECT record FROM suggestions WHERE id = ?;
+
+-- name: rewrite_suggestion
+UPDATE suggestions SET record = ? WHERE id = ?;
+
+-- name: remove_suggestion_targets
+DELETE FROM suggestion_targets WHERE suggestion = ?;
+
+-- name: remove_suggestion
+DELETE FROM suggestions WHERE id = ?;
+
+-- name: notices
+SELECT id, record FROM notices;
+
+-- name: remove_notice
+DELETE FROM notices WHERE id = ?;
+
+-- name: replies
+SELECT principal, key, reply FROM idempotency;
+
+-- name: remove_reply
+DELETE FROM idempotency WHERE principal = ? AND key = ?;
+
+-- name: turns
+SELECT turn, session, payload, raw FROM inbox WHERE payload IS NOT NULL OR raw IS NOT NULL;
+
+-- name: empty_turn
+UPDATE inbox SET state = 'done', reason = 'forgotten', payload = NULL, raw = NULL, bytes = 0 WHERE turn = ?;
+
+-- name: banks
+SELECT n, record FROM banks;
+
+-- name: put_key
+INSERT OR IGNORE INTO vault_keys (owner, wrapped) VALUES (?, ?);
+
+-- name: key
+SELECT wrapped FROM vault_keys WHERE owner = ?;
+
+-- name: seal
+INSERT INTO vault (ref, owner, memory, bank, exact, sealed) VALUES (?, ?, ?, ?, ?, ?);
+
+-- name: sealed
+SELECT owner, memory, bank, sealed FROM vault WHERE ref = ?;
+
+-- name: by_exact
+SELECT memory FROM vault WHERE bank = ? AND exact = ?;
+
+-- name: unseal_memory
+DELETE FROM vault WHERE memory = ?;
+
+-- name: drop_key
+DELETE FROM vault_keys WHERE owner = ?1 AND NOT EXISTS (SELECT 1 FROM vault WHERE owner = ?1);
