@@ -18,6 +18,11 @@ FENCE = "---"
 _FRONT = re.compile(r"---[ \t]*\n(?:(.*?)\n)??---[ \t]*(?:\n|\Z)", re.DOTALL)
 _TIMES = frozenset({"learned", "occurred", "expires", "updated", "seen"})
 
+_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*(?:[ -][A-Za-z0-9_]+)*")
+"""Text that YAML takes as it stands, unless it is a word of another type."""
+_OTHER_TYPES = frozenset({"yes", "no", "true", "false", "on", "off", "null"})
+"""Words that YAML 1.1 takes for a truth value or for nothing."""
+
 S = TypeVar("S", bound=msgspec.Struct)
 
 
@@ -41,7 +46,11 @@ def _represent_lines(dumper: yaml.representer.BaseRepresenter, value: _Lines) ->
 
 
 def _represent_time(dumper: yaml.representer.BaseRepresenter, value: datetime) -> yaml.Node:
-    return dumper.represent_scalar("tag:yaml.org,2002:timestamp", value.astimezone(UTC).isoformat()[:-6] + "Z")
+    return dumper.represent_scalar("tag:yaml.org,2002:timestamp", _rfc3339(value))
+
+
+def _rfc3339(value: datetime) -> str:
+    return f"{value.astimezone(UTC).isoformat()[:-6]}Z"
 
 
 _Dumper.add_representer(datetime, _represent_time)
@@ -49,12 +58,47 @@ _Dumper.add_representer(_Lines, _represent_lines)
 
 
 def dump(values: dict[str, Any]) -> str:
-    """Write the values that are there as YAML, one field a line, in the order given."""
-    kept = _Lines((key, value) for key, value in values.items() if value is not None and value != [])
+    """Write the values that are there as YAML, one field a line, in the order given.
+
+    PyYAML writes whatever could need quoting; words, numbers and times, which are nine tenths of it, are written
+    without, as PyYAML would write them.
+    """
+    lines: list[str] = []
+    for key, value in values.items():
+        if value is None or value == []:
+            continue
+        plain = _plain(value)
+        lines.append(f"{key}: {plain}\n" if plain is not None else quote({key: value}))
+    return "".join(lines)
+
+
+def quote(values: dict[str, Any]) -> str:
+    """Write values as YAML, by PyYAML."""
     dumped: str = yaml.dump(
-        kept, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=True, width=1_000_000
+        _Lines(values), Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=True, width=1_000_000
     )
     return dumped
+
+
+def _plain(value: Any) -> str | None:
+    """Write a value that needs no quotes; None where it may need some."""
+    if isinstance(value, str):
+        return value if _WORD.fullmatch(value) and value.lower() not in _OTHER_TYPES else None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, datetime):
+        return _rfc3339(value)
+    if isinstance(value, list):
+        parts = [_plain(item) for item in value]
+        return None if None in parts else f"[{', '.join(part for part in parts if part is not None)}]"
+    if isinstance(value, dict):
+        written = {key: _plain(item) for key, item in value.items()}
+        return (
+            None if None in written.values() else f"{{{', '.join(f'{key}: {part}' for key, part in written.items())}}}"
+        )
+    return None
 
 
 def decode(data: bytes) -> str:
