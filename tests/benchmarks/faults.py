@@ -2,7 +2,8 @@
 
 `python -m tests.benchmarks.faults [FAULT…]`. Every save carries a key and is repeated with it until it is acknowledged,
 so each text must be stored exactly once. Columns: acknowledged saves lost, duplicate effects, requests that got no
-answer at all while the worker could answer, seconds until readiness said so, seconds until saves were acknowledged again.
+answer at all while the worker could answer, seconds until readiness said so (null: healed before it was asked),
+seconds until all was well again, and the longest time in which no save was acknowledged.
 """
 
 import asyncio
@@ -46,6 +47,7 @@ class Cost(NamedTuple):
     unanswered: int
     noticed_s: float | None
     recovered_s: float | None
+    longest_pause_s: float
 
 
 class Load:
@@ -55,6 +57,7 @@ class Load:
         self.running = running
         self.acknowledged: list[str] = []
         self.last_ack = time.monotonic()
+        self.longest_pause = 0.0
         self.unanswered = 0
         self.away = False
         self._stop = asyncio.Event()
@@ -78,7 +81,9 @@ class Load:
                     await asyncio.sleep(0.05)
                     continue
                 self.acknowledged.append(text)
-                self.last_ack = time.monotonic()
+                now = time.monotonic()
+                self.longest_pause = max(self.longest_pause, now - self.last_ack)
+                self.last_ack = now
                 break
         if client is not None:
             await client.close()
@@ -86,6 +91,8 @@ class Load:
     async def acknowledged_since(self, moment: float, within: float = 60.0) -> float | None:
         """Seconds from `moment` until a save was acknowledged again."""
         deadline = time.monotonic() + within
+        # What was on its way at that moment does not count.
+        moment += 0.2
         while self.last_ack <= moment:
             if time.monotonic() > deadline:
                 return None
@@ -208,7 +215,8 @@ async def _restarted(running: Running, load: Load, number: int) -> tuple[float |
     noticed = await unready_after(running, at)
     load.away = True
     await asyncio.to_thread(running.process.wait, 60)
-    again = await asyncio.to_thread(Running, running.data_dir, "--no-consolidate")
+    port = running.ready["url"].rsplit(":", 1)[1]
+    again = await asyncio.to_thread(Running, running.data_dir, "--no-consolidate", "--port", port)
     load.running = again
     recovered = await load.acknowledged_since(at)
     load.away = False
@@ -235,7 +243,16 @@ async def cost_of(name: str, fault: Fault, folder: Path) -> Cost:
         lost, duplicates = await _compare(running, load)
     finally:
         await asyncio.to_thread(running.stop)
-    return Cost(name, len(load.acknowledged), lost, duplicates, load.unanswered, noticed, recovered)
+    return Cost(
+        name,
+        len(load.acknowledged),
+        lost,
+        duplicates,
+        load.unanswered,
+        noticed,
+        recovered,
+        round(load.longest_pause, 2),
+    )
 
 
 async def _compare(running: Running, load: Load) -> tuple[int, int]:
