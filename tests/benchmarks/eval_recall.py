@@ -7,6 +7,8 @@ does; the other rows switch arms off. An arm alone runs without the floor, so th
 """
 
 import argparse
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -51,13 +53,13 @@ def measure(folder: Path, embedders: dict[str, Embedder]) -> Table:
     return table
 
 
-def main() -> None:
+def main(arguments: Sequence[str] = ()) -> None:
     """Prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--minilm", action="store_true", help="also the full sentence model (extra [minilm])")
     parser.add_argument("--failures", action="store_true", help="list the cases of the hand-made sets that fail")
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
     static = StaticEmbedder()
     embedders: dict[str, Embedder] = {"": static}
     if args.minilm:
@@ -71,4 +73,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

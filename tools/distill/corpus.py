@@ -6,8 +6,8 @@ made here from WordNet's common words in the forms people use when they talk to 
 
     python corpus.py OUT.txt [--part short|long] [--texts 300000]
 
-`short` is mostly single sentences, `long` paragraphs: package descriptions and several sentences about one matter, as in
-a request to an assistant. Fetch the long descriptions with `apt-get -o Acquire::Languages=en update` first.
+`short` is mostly single sentences, `long` paragraphs: package descriptions and several sentences about one matter, as
+in a request to an assistant. Fetch the long descriptions with `apt-get -o Acquire::Languages=en update` first.
 """
 
 import argparse
@@ -22,13 +22,19 @@ FORTUNES = Path("/usr/share/games/fortunes")
 APT_LISTS = Path("/var/lib/apt/lists")
 SEED = 7
 
-NAMES = ["Anna", "Ben", "Carla", "David", "Elena", "Frank", "Grace", "Hugo", "Ines", "Jack", "Karen", "Leo", "Maya", "Nina", "Oscar", "Paula", "Quinn", "Rosa", "Sam", "Tara", "Uma", "Victor", "Wendy", "Xavier", "Yuki", "Zoe", "Alex", "Beth", "Chris", "Dana", "Eric", "Fatima", "George", "Hannah", "Ivan", "Julia", "Kevin", "Laura", "Mark", "Nora", "Omar", "Peter", "Rachel", "Steve", "Tom", "Vera", "Will", "Amir", "Lucy", "Marta", "Sofia"]
-PLACES = ["Berlin", "Paris", "London", "Tokyo", "Madrid", "Rome", "Vienna", "Lisbon", "Boston", "Chicago", "Seattle", "Toronto", "Sydney", "Oslo", "Delhi"]
-MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"]
-TIMES = ["yesterday", "last week", "last month", "two weeks ago", "this morning", "on Monday", "last Friday", "in {month}", "next month", "last year", "over the weekend", "a few years ago", "on {month} {day}", "tonight", "recently", "every day", "twice a week"]
-STATEMENTS = ["{name}: I bought a {noun} {time}.", "I really love {noun} and {noun2}.", "{name}: We went to the {noun} {time}, it was so {adj}!", "My {kin} {name} works with {noun} in {place}.", "I {verb} my {noun} {time}.", "{name}: That's {adj}! How is your {noun} going?", "I'm allergic to {noun}.", "I prefer {adj} {noun} over {noun2}.", "We are planning to {verb} the {noun} in {place}.", "{name}: Thanks {name2}! The {noun} was a gift from my {kin}.", "I've been learning about {noun} for {num} years.", "The {noun} is due {time}.", "Our team decided to {verb} the {noun} because of {noun2}.", "I used to {verb}, but now I {verb2}.", "{name}: I just finished a {adj} {noun} about {noun2}.", "Please always {verb} the {noun} when I ask about {noun2}.", "{name} said she wants to {verb} {time}.", "{name}: Here's a picture of my {noun}. It makes me feel {adj}.", "I need help with the {noun}; it keeps failing when I {verb} it.", "The meeting about {noun} is {time} at {num} o'clock.", "{name}: Wow, congrats! I can't wait to see the {noun}.", "I don't like {noun}, it is too {adj}.", "My favourite {noun} is the {adj} {noun2}.", "{name} moved from {place} to {place2} {time}.", "I'm working on a {noun} that lets people {verb} their {noun2}.", "The {noun} costs {num}0 dollars a month."]
-QUESTIONS = ["When did {name} {verb} the {noun}?", "What kind of {noun} does {name} like?", "Where did {name} go {time}?", "What is {name}'s favourite {noun}?", "How many {noun} does {name} have?", "Who gave {name} the {noun}?", "Why did {name} decide to {verb} the {noun}?", "Which {noun} did I want to {verb}?", "What did I say about {noun}?", "How long has {name} been interested in {noun}?", "Does {name} still {verb}?", "What {noun} did {name} buy {time}?", "Is my {noun} {adj}?", "What should I know about {noun} when I {verb}?", "Can you remind me of the {noun} for {noun2}?", "What are {name} and {name2} planning to do {time}?", "How did {name} feel about the {noun}?", "When is the {noun} due?", "Where does my {kin} live?", "What does {name} do to {verb}?"]
-KIN = ["sister", "brother", "mother", "father", "wife", "husband", "friend", "boss", "colleague", "son", "daughter", "dog", "cat", "neighbour", "cousin"]
+
+def parts() -> dict[str, list[str]]:
+    """The patterns and words of `talk.txt` by part."""
+    found: dict[str, list[str]] = {}
+    for line in Path(__file__).with_name("talk.txt").read_text(encoding="utf-8").splitlines():
+        if line.startswith("["):
+            lines = found[line.strip("[]")] = []
+        elif not line.startswith("#"):
+            lines.append(line)
+    return found
+
+
+TALK = parts()
 
 
 def wordnet_lines(part: str) -> Iterator[str]:
@@ -89,15 +95,15 @@ def made(rng: random.Random, patterns: list[str], count: int, sentences: tuple[i
 
     for _ in range(count):
         matter = {"noun": [pick("noun") for _ in range(3)], "verb": [pick("verb") for _ in range(2)]}
-        people, text = rng.sample(NAMES, 2), []
+        people, text = rng.sample(TALK["names"], 2), []
         for _ in range(rng.randint(*sentences)):
             nouns = rng.sample(matter["noun"], 2)
             verbs = rng.sample(matter["verb"], 2)
-            when = rng.choice(TIMES).format(month=rng.choice(MONTHS), day=rng.randint(1, 28))
+            when = rng.choice(TALK["times"]).format(month=rng.choice(TALK["months"]), day=rng.randint(1, 28))
             text.append(
                 rng.choice(patterns).format(
-                    name=people[0], name2=people[1], kin=rng.choice(KIN), place=rng.choice(PLACES),
-                    place2=rng.choice(PLACES), noun=nouns[0], noun2=nouns[1], verb=verbs[0], verb2=verbs[1],
+                    name=people[0], name2=people[1], kin=rng.choice(TALK["kin"]), place=rng.choice(TALK["places"]),
+                    place2=rng.choice(TALK["places"]), noun=nouns[0], noun2=nouns[1], verb=verbs[0], verb2=verbs[1],
                     adj=pick("adj"), time=when, num=rng.randint(2, 12),
                 )
             )  # fmt: skip
@@ -111,7 +117,7 @@ def short_texts(rng: random.Random, most: int) -> list[str]:
     rng.shuffle(titles)
     found = titles[:20_000] + list(fortunes())
     share = max(0, most - len(lines) - len(found))
-    talk = list(made(rng, STATEMENTS, share // 2)) + list(made(rng, QUESTIONS, share // 4))
+    talk = list(made(rng, TALK["statements"], share // 2)) + list(made(rng, TALK["questions"], share // 4))
     joined = [" ".join(rng.sample(talk, rng.randint(2, 6))) for _ in range(share // 8)]
     joined += [" ".join(lines[i : i + rng.randint(2, 5)]) for i in rng.sample(range(len(lines)), share // 8)]
     return lines + found + talk + joined
@@ -122,7 +128,7 @@ def long_texts(rng: random.Random, most: int) -> list[str]:
     described = [t for t in debian_descriptions(long=True) if len(t) > 120]
     rng.shuffle(described)
     cut = [t[: rng.randint(150, 700)] for t in described[: most // 2]]
-    return cut + list(made(rng, STATEMENTS + QUESTIONS, most - len(cut), (3, 8)))
+    return cut + list(made(rng, TALK["statements"] + TALK["questions"], most - len(cut), (3, 8)))
 
 
 def main() -> None:

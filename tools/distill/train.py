@@ -1,8 +1,8 @@
 """Makes the embedding table: the teacher's vectors of single words, then trained to sum up to its vectors of texts.
 
-Start (“plain distillation”): every row is the teacher's vector of that word alone, projected to 256 dimensions and scaled by
-how telling the word is (smooth inverse frequency over the corpus). Training then moves the rows so that the length-1 sum of
-a text's rows points where the teacher's vector of the text points. Short texts and long ones weigh the same.
+Start (“plain distillation”): every row is the teacher's vector of that word alone, projected to 256 dimensions and
+scaled by how telling the word is (smooth inverse frequency over the corpus). Training then moves the rows so that the
+length-1 sum of a text's rows points where the teacher's vector of the text points. Short and long texts weigh the same.
 
     python train.py corpus.txt corpus.npy words.txt words.npy OUT.npz [--epochs 6]
 
