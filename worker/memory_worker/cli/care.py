@@ -1,6 +1,5 @@
 """Commands that look after what is kept: doctor, reload, files, export, import, backup, restore."""
 
-import sqlite3
 import sys
 from datetime import UTC, datetime
 from importlib import metadata
@@ -19,6 +18,7 @@ from memory_worker.cli.command import Command, Group, pass_session
 from memory_worker.cli.memories import BANK
 from memory_worker.cli.session import EXIT_DEGRADED, EXIT_FAILING, Session
 from memory_worker.store import DataDirectoryInUse, DataDirectoryUnusable
+from memory_worker.store.library import StoreError
 
 _EXIT = {"ok": 0, "degraded": EXIT_DEGRADED, "failing": EXIT_FAILING}
 
@@ -142,7 +142,7 @@ def backup(session: Session, archive: Path | None) -> None:
             manifest = back_up(data_dir, archive, bar.update)
     except BackupError as error:
         session.fail(FunctionError("conflict", str(error)))
-    except (OSError, sqlite3.Error) as error:
+    except (OSError, StoreError) as error:
         session.fail(FunctionError("storage_full", f"the backup was not made: {error}"))
     _show(session, archive, manifest)
 

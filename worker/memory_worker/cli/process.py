@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import sqlite3
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -25,6 +24,7 @@ from memory_worker.cli.session import CONSOLIDATE, CREDENTIALS_ENV, ROUTER, Sess
 from memory_worker.config import Settings
 from memory_worker.settings_source import SettingsError, adopt, differences
 from memory_worker.store import DataDirectoryInUse, DataDirectoryUnusable, StoreTooNew
+from memory_worker.store.library import StoreDamaged
 
 RESTART_MIN_S = 1.0
 """Pause before the consolidate worker is started again after it stopped by itself; doubles each time."""
@@ -110,7 +110,7 @@ def _run(
         session.fail(FunctionError("unavailable", str(error)))
     except (DataDirectoryInUse, DataDirectoryUnusable, StoreTooNew) as error:
         session.fail(FunctionError("conflict", str(error)))
-    except sqlite3.DatabaseError as error:
+    except StoreDamaged as error:
         hint = "`memory restore` the last backup into another --data-dir"
         session.fail(FunctionError("internal", f"the store cannot be read: {error}", hint=hint))
     sys.exit(code)

@@ -5,7 +5,6 @@ bank is never a label, so a scrape tells nothing about who uses the worker or fo
 """
 
 import platform
-import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 
 from prometheus_client import (
@@ -24,6 +23,7 @@ from prometheus_client.registry import Collector
 
 from memory_contracts.functions import FUNCTIONS
 from memory_contracts.names import ROUTES
+from memory_worker.store.library import LIBRARY_VERSION
 
 REQUEST_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 """Upper bounds in seconds: from a cached read to the request deadline."""
@@ -89,7 +89,7 @@ class Metrics:
         self._sampled = _Sampled()
         self.registry.register(self._sampled)
         build = Info("memory_build", "What runs.", registry=self.registry)
-        build.info({"version": version, "python": platform.python_version(), "sqlite": sqlite3.sqlite_version})
+        build.info({"version": version, "python": platform.python_version(), "sqlite": LIBRARY_VERSION})
         self._requests = self._counter("requests", "Requests answered.", "function", "route", "outcome")
         self._request_time = self._histogram("request_seconds", "Time from arrival to reply.", "function")
         self._group = Histogram(
