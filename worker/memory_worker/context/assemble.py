@@ -139,7 +139,7 @@ class Assembler:
     ) -> tuple[ToldRules, Sequence[rules.Step], str, Sequence[str]]:
         """Tell what changed since the session was told; tell it again when the window has lost the telling."""
         base = told.told
-        if told.updated and session.reports and _lost(ask.known, session, told.updated):
+        if told.updated and _lost(ask.known, session, told.updated):
             base = _by_key(told.shown)
         steps = rules.steps({key: rule.revision for key, rule in base.items()}, effective)
         if not steps:
@@ -253,11 +253,19 @@ def _same_words(old: Memory | None, new: Memory) -> bool:
 
 
 def _lost(known: Sequence[str] | None, session: Session, turn: int) -> bool:
-    """Tell whether the window has lost what was given in `turn` or later: what stands before it is lost as well."""
+    """Tell whether the window, by what the harness says it holds, has lost an update block given in `turn`.
+
+    It has when nothing is left of what it held a turn ago, and when something is gone that was given with the block
+    or later: windows lose their oldest part first. A harness that never names what it holds tells nothing.
+    """
     if known is None:
         return False
     window = set(known)
-    return any(given.turn >= turn and memory not in window for memory, given in session.given.items())
+    if session.window and not window:
+        return True
+    return session.reports and any(
+        given.turn >= turn and memory not in window for memory, given in session.given.items()
+    )
 
 
 async def restore_rules(store: TenantStore, stored: StoredRules) -> ToldRules | None:

@@ -79,13 +79,15 @@ class Detail(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Session(msgspec.Struct):
-    """What one session holds. `reports` = its harness was seen to list what is still in its window."""
+    """What one session holds. `window` = what its harness said it holds at the last turn, `reports` = it was seen to
+    name memories of ours there."""
 
     given: dict[str, Given] = {}
     turns: int = 0
     turn_ids: dict[str, None] = {}
     rules: dict[tuple[str, str], ToldRules] = {}
     stored: dict[tuple[str, str], StoredRules] = {}
+    window: tuple[str, ...] = ()
     reports: bool = False
     lock: asyncio.Lock = msgspec.field(default_factory=asyncio.Lock)
 

@@ -235,6 +235,8 @@ class ContextService:
         session.turns += 1
         session.turn_ids[turn_id] = None
         session.reports = draft.reports
+        if ask.known is not None:
+            session.window = tuple(ask.known)
         session.rules[key] = told
         session.given.update(draft.confirmed)
         for entry in draft.entries:
