@@ -82,7 +82,7 @@ def _explained(text: str, data: bytes, request: type[Request]) -> FunctionError:
     parent = path.removeprefix("$").removeprefix(".")
     unknown = _UNKNOWN.match(what)
     if unknown:
-        name = _cut(unknown["field"], 64)
+        name = _cut(unknown["field"], 64) or '""'
         field = f"{parent}.{name}" if parent else name
         hint = ROUTE_HINT if name in _DECIDED_BY_ROUTE else None
         return invalid(f"there is no field {name} here", field, hint)
