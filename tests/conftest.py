@@ -4,10 +4,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from memory_contracts.client import MemoryClient
 from memory_contracts.connection import Bus
 from tests.system.harness import BusUnderTest, running_server
+
+# Machines are shared and slow at times; how long an example takes says nothing about the rule it tests.
+settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("default")
 
 ConnectAs = Callable[[str], Awaitable[MemoryClient]]
 BusAs = Callable[[str], Awaitable[Bus]]
