@@ -136,9 +136,9 @@ def _invert_rule(act: Act, row: JournalRow) -> None:
     if _content(current) == _content(after):
         ruling.restore(act, bank, row.target, before)
         return
-    if row.target != LEARNED_RULE or before is None or after is None or current is None:
+    if row.target != LEARNED_RULE or after is None or current is None:
         raise InTheWay("the rule was changed again since")
-    ruling.undo_lines(act, bank, before, after)
+    ruling.undo_lines(act, bank, before.lines if before else (), after.lines)
 
 
 def _rule(record: bytes | None) -> Rule | None:

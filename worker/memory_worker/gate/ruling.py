@@ -96,14 +96,14 @@ def restore(act: Act, bank: BankRow, name: str, before: Rule | None) -> None:
     _append(act, bank, name, None if old is None else encode(old), record)
 
 
-def undo_lines(act: Act, bank: BankRow, before: Rule, after: Rule) -> None:
+def undo_lines(act: Act, bank: BankRow, before: tuple[LearnedLine, ...], after: tuple[LearnedLine, ...]) -> None:
     """Undo what one change did to the lines of `learned`, leaving the lines that came since."""
     current = rules.find(act.tx, bank.n, LEARNED_RULE)
     assert current is not None
-    kept = {line.id for line in before.lines}
-    stood = {line.id for line in after.lines}
-    added = {fingerprint(line.text) for line in after.lines if line.id not in kept}
-    gone = [line for line in before.lines if line.id not in stood]
+    kept = {line.id for line in before}
+    stood = {line.id for line in after}
+    added = {fingerprint(line.text) for line in after if line.id not in kept}
+    gone = [line for line in before if line.id not in stood]
     rows = [
         row for row in current.content.split("\n") if not (lines_of(row) and fingerprint(lines_of(row)[0]) in added)
     ]
