@@ -1,4 +1,4 @@
-"""Destroys every copy of memories in a tenant's files: banks, trash, listings and archives."""
+"""Destroys every copy of memories in a tenant's files: banks, trash and archives."""
 
 import asyncio
 import os
@@ -61,7 +61,7 @@ def _destroy(disk: Disk, paths: set[str], ids: list[str], words: list[str]) -> t
 
 
 def _every_file(disk: Disk) -> Iterator[str]:
-    for folder in (layout.BANKS, layout.TRASH, layout.PROBLEMS):
+    for folder in (layout.BANKS, layout.TRASH):
         for path in disk.files(folder):
             try:
                 path.encode()

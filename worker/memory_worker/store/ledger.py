@@ -71,7 +71,7 @@ def record(tx: Transaction, change: LedgerChange) -> None:
     if change.moved is not None:
         folder, to = change.moved.folder, change.moved.to
         tx.run(_SQL["drop_folder_problems"], folder)
-        tx.run(_SQL["move_folder"], to, len(folder) + 1, to, folder)
+        tx.run(_SQL["move_folder"], to, to, len(folder) + 1, folder)
     for path in change.dropped:
         tx.run(_SQL["drop"], path)
     for entry in change.entries:

@@ -1,0 +1,65 @@
+"""Forgotten is forgotten in the folder too."""
+
+from pathlib import Path
+
+from memory_contracts.functions.operations import ExportRequest
+from memory_worker.files import Archives
+from tests.files.world import World
+
+
+def holding(root: Path, word: bytes) -> list[str]:
+    """Give the files, stores of SQLite apart, that hold a word in name or content."""
+    return sorted(
+        str(path.relative_to(root))
+        for path in root.rglob("*")
+        if path.is_file()
+        and not path.name.startswith("memory.db")
+        and (word in path.read_bytes() or word in path.name.encode())
+    )
+
+
+async def test_erased_memories_leave_no_byte_in_the_folder(world: World) -> None:
+    """Files, their names, hand-made changes, copies in the trash, notes of problems and archives go."""
+    await world.make_bank("work")
+    plain = await world.save("Zaphod likes tea.", subject="zaphod")
+    edited = await world.save("Zaphod plays chess.")
+    broken = await world.save("Zaphod lives in Porto.")
+    trashed = await world.save("Zaphod works here.", bank="work")
+    await world.save("Ana likes tea.")
+    await world.room.drain()
+    await Archives(world.root, world.gate, world.clock, "1").export(world.person, ExportRequest())
+    await world.trash("work")
+    await world.room.drain()
+    edited_path = world.path_of(edited)
+    broken_path = world.path_of(broken)
+    broken_path.write_text(f"---\nid: {broken.id}\nkind: [\n---\nZaphod lives in Porto.\n")
+    await world.sync()
+    edited_path.write_text(edited_path.read_text() + "\nZaphod again.\n")
+    assert holding(world.root, b"zaphod") != []
+    erased = await world.room.erase([plain.id, edited.id, broken.id, trashed.id], ["Zaphod"])
+    assert (erased.files, erased.archives, erased.left) == (4, 1, ())
+    assert holding(world.root, b"Zaphod") == []
+    assert holding(world.root, b"zaphod") == []
+    assert await world.problems() == {}
+    rows = await world.store.readers.all("SELECT path FROM file_entries")
+    assert not any("zaphod" in path for (path,) in rows)
+
+
+async def test_what_only_a_person_can_correct_is_named(world: World) -> None:
+    """A file of a person's own that holds the name is not touched, and named in the receipt."""
+    memory = await world.save("Zaphod likes tea.")
+    await world.room.drain()
+    (world.folder() / "own.md").write_text("---\nnot: [readable\n---\nZaphod and I.\n")
+    await world.sync()
+    erased = await world.room.erase([memory.id], ["zaphod"])
+    assert erased.left == ("banks/main/memories/own.md",)
+
+
+async def test_an_erased_memory_is_not_written_again(world: World) -> None:
+    """After erasing, a rebuild from the records brings nothing back that the store no longer has."""
+    memory = await world.save("Zaphod likes tea.")
+    await world.room.drain()
+    await world.delete(memory)
+    await world.room.erase([memory.id])
+    await world.room.rebuild()
+    assert world.files() == {}
