@@ -79,7 +79,9 @@ def rank(found: Sequence[Found], limit: int, settings: RecallSettings) -> Rankin
     scored = [_scores(f, top_lexical, max(top_cosine, COSINE_FULL), settings) for f in found]
     best = max((float(s.order.max(initial=0)) for s in scored), default=0.0)
     best_relevance = max((float(s.relevance.max(initial=0)) for s in scored), default=0.0)
-    clear = any(((f.coverage >= CLEAR_COVERAGE) & (f.cosine >= CLEAR_COSINE)).any() for f in found)
+    clear = settings.floor > 0 and any(
+        ((f.coverage >= CLEAR_COVERAGE) & (f.cosine >= CLEAR_COSINE)).any() for f in found
+    )
     kept = [_kept(f, s, best, clear, settings) for f, s in zip(found, scored, strict=True)]
     below = sum(len(f.rows) for f in found) - sum(len(k) for k in kept)
     entries = _in_order(found, scored, kept)

@@ -3,23 +3,27 @@
 import time
 from collections.abc import Callable, Iterable, Sequence
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
+import regex
 
 from memory_contracts.records import Memory
 from memory_worker.recall import plan as plans
-from memory_worker.recall.analysis import forget_cache, groups_of
+from memory_worker.recall.analysis import fold, forget_cache, groups_of
 from memory_worker.recall.bank import BankIndex, digest
 from memory_worker.recall.embedder import Embedder, InlineEmbedder
 from memory_worker.recall.entities import EntityTable
 from memory_worker.recall.feed import BankGone, EntityPut, IndexChange, MemoryGone, MemoryPut
 from memory_worker.recall.fusion import rank
-from memory_worker.recall.languages import ENGLISH
+from memory_worker.recall.languages import ENGLISH, known_words
 from memory_worker.recall.query import Arm, Hit, RecallQuery, SearchResult
 from memory_worker.recall.search import Found, search
 from memory_worker.recall.settings import RecallSettings
 
 Floats = npt.NDArray[np.float32]
+
+_WORDS = regex.compile(r"[\p{L}\p{M}]+")
 
 NAME_SHARE = 0.05
 """Share of a bank's rows above which a capitalised word of a query is a name that is everywhere in it."""
@@ -143,7 +147,10 @@ class TenantIndex:
         read = plans.clipped(text, self.settings.query_chars)
         banks = [self.banks[name] for name in dict.fromkeys(scope) if name in self.banks]
         kept = [w for w in read.split() if not (w[:1].isupper() and self._is_everywhere(banks, w))]
-        return " ".join(kept) if any(len(w) > 3 for w in kept) else read
+        meaning = " ".join(kept) if any(len(w) > 3 for w in kept) else read
+        # Of a word that is in no vocabulary only the letters have a vector.
+        known = known_words()
+        return meaning if any(word in known for word in _WORDS.findall(fold(meaning))) else ""
 
     def _is_everywhere(self, banks: Sequence[BankIndex], word: str) -> bool:
         groups = groups_of(word, ENGLISH)
@@ -160,33 +167,48 @@ class TenantIndex:
         return vector if vector.any() else None
 
     def search(
-        self, scope: Sequence[str], query: RecallQuery, now: float, vector: Floats | None = None
+        self,
+        scope: Sequence[str],
+        query: RecallQuery,
+        now: float,
+        vector: Floats | None = None,
+        settings: RecallSettings | None = None,
     ) -> SearchResult:
-        """The best memories of the banks in `scope`, nearest bank first among equals. `vector`: the query's, if a
-        background embedder made it."""
+        """The best memories of the banks in `scope`, nearest bank first among equals.
+
+        `vector`: the query's, if a background embedder made it; `settings`: others than the index's own.
+        """
+        settings = settings or self.settings
         started = time.perf_counter()
-        plan = plans.make(query.text, now, self.entities, self.settings)
+        plan = plans.make(query.text, now, self.entities, settings)
         if not plan.groups or (vector is not None and len(vector) != self.dims):
             vector = None  # “ok, what next?” asks for nothing; a vector of another model is none
-        elif vector is None and "semantic" in self.settings.arms:
+        elif vector is None and "semantic" in settings.arms:
             vector = self.query_vector(self.meaning_of(scope, query.text))
         embed_ms = (time.perf_counter() - started) * 1e3
         names = self.entities.resolve(query.entity) if query.entity is not None else frozenset[str]()
         banks = [self.banks[name] for name in dict.fromkeys(scope) if name in self.banks]
-        found = [search(bank, plan, query, names, vector, now, self.settings) for bank in banks]
-        ranking = rank(found, query.limit, self.settings)
+        found = [search(bank, plan, query, names, vector, now, settings) for bank in banks]
+        ranking = rank(found, query.limit, settings)
         hits = [
             Hit(id=r.id, bank=r.bank, score=r.score, arms=r.arms, parts=r.parts if query.explain else None)
             for r in ranking.rows
         ]
-        arms = self._arms(found, banks, vector, embed_ms)
+        arms = self._arms(found, banks, vector, embed_ms, settings)
         mode = "+".join(arm.name for arm in arms if arm.state in ("ok", "cut", "empty")) or "none"
         cut = sorted({c for f in found for c in f.cut} | ({"query"} if plan.cut else set()))
         return SearchResult(
             hits=hits, arms=arms, mode=mode, cut=", ".join(cut) or None, below_floor=ranking.below_floor
         )
 
-    def _arms(self, found: list[Found], banks: list[BankIndex], vector: Floats | None, embed_ms: float) -> list[Arm]:
+    def _arms(
+        self,
+        found: list[Found],
+        banks: list[BankIndex],
+        vector: Floats | None,
+        embed_ms: float,
+        settings: RecallSettings,
+    ) -> list[Arm]:
         lexical = sum(f.lexical_candidates for f in found)
         semantic = sum(f.semantic_candidates for f in found)
         context = sum(f.context_candidates for f in found)
@@ -195,7 +217,7 @@ class TenantIndex:
             Arm(
                 name="lexical",
                 state="off"
-                if "lexical" not in self.settings.arms
+                if "lexical" not in settings.arms
                 else "cut"
                 if any("postings" in f.cut for f in found)
                 else "ok"
@@ -207,7 +229,7 @@ class TenantIndex:
             Arm(
                 name="semantic",
                 state="off"
-                if self.embedder is None or "semantic" not in self.settings.arms
+                if self.embedder is None or "semantic" not in settings.arms
                 else "down"
                 if vector is None and not isinstance(self.embedder, InlineEmbedder)
                 else "cut"
@@ -222,7 +244,7 @@ class TenantIndex:
             ),
             Arm(
                 name="context",
-                state="off" if "context" not in self.settings.arms else "ok" if context else "empty",
+                state="off" if "context" not in settings.arms else "ok" if context else "empty",
                 candidates=context,
                 ms=round(sum(f.context_ms for f in found), 3),
             ),
@@ -234,7 +256,7 @@ class TenantIndex:
         rows = sum(b.present for b in chosen)
         return 1.0 - sum(b.unembedded for b in chosen) / rows if rows else 1.0
 
-    def similar(self, bank: str, text: str, k: int, now: float) -> list[Hit]:
+    def similar(self, bank: str, text: str, k: int, now: float, vector: Floats | None = None) -> list[Hit]:
         """The `k` nearest live memories of one bank to a text, without a floor."""
-        query = RecallQuery(text=text, limit=k)
-        return self.search([bank], query, now).hits
+        wide = msgspec.structs.replace(self.settings, floor=0.0, keep_share=0.0)
+        return self.search([bank], RecallQuery(text=text, limit=k), now, vector, wide).hits

@@ -107,10 +107,10 @@ class RecallService:
     async def catch_up(self) -> None:
         """Applies the journal rows after the cursor, up to the head at the time of the call."""
         head = self._feed.head()
-        if self._index.seq >= head:
+        if self._index.seq >= head or not self._ready:
             return
         async with self._catching_up:
-            while self._index.seq < head:
+            while self._ready and self._index.seq < head:
                 changes = await self._feed.changes_after(self._index.seq, self._settings.change_batch)
                 if not changes:
                     break
@@ -136,6 +136,8 @@ class RecallService:
                 await self.catch_up()
         except TimeoutError:
             late = f"changes after {self._index.seq}"
+        if not self._ready:
+            late = "the index is being built"
         vector, problem = await self._query_vector(scope, query)
         now = self._clock.now()
         result = await self._run(functools.partial(self._index.search, scope, query, now, vector))
@@ -215,12 +217,14 @@ class RecallService:
         """Drops the index and its snapshots and reads every memory again."""
         await self.drop_all()
         await self._build()
+        self._ready = True
         await self.catch_up()
         await self._write_snapshot()
         self._embed_now.set()
 
     async def drop_all(self) -> None:
         """Forgets everything held in memory and unlinks every snapshot file; recalls find nothing until `rebuild`."""
+        self._ready = False
         async with self._catching_up:
             self._generation += 1
             await self._run(self._index.clear)
