@@ -24,6 +24,9 @@ TERM_CHARS_MAX = 80
 CACHE_CHUNKS_MAX = 200_000
 """Most chunks (per language) whose analysis is remembered, some 60 MB; then the memory starts again."""
 
+CACHE_CHUNK_CHARS = 32
+"""Longest chunk whose analysis is remembered, in characters: longer ones seldom come again."""
+
 WHOLE = "="
 """Mark of a whole identifier: `=flasklogin`, `=v0.6.2`, `=https://example.org/a`."""
 
@@ -194,7 +197,16 @@ def _chunk(chunk: str, language: str) -> tuple[Group, ...]:
     return tuple(groups)
 
 
-_cache: dict[str, dict[str, tuple[Group, ...]]] = {}
+class Analysed(NamedTuple):
+    """One chunk, analysed: its groups, and flat what indexing needs of them."""
+
+    groups: tuple[Group, ...]
+    terms: tuple[str, ...]
+    words: tuple[tuple[str, str], ...]
+    """Surface and first term of each group that is a plain word."""
+
+
+_cache: dict[str, dict[str, Analysed]] = {}
 
 
 def forget_cache() -> None:
@@ -203,24 +215,33 @@ def forget_cache() -> None:
     detect.cache_clear()
 
 
-def groups_of(text: str, language: str | None = None) -> list[Group]:
-    """The groups of a text in order; the language is detected when not given."""
+def analysed(text: str, language: str | None = None) -> list[Analysed]:
+    """The chunks of a text in order; the language is detected when not given."""
     text = text[:TEXT_CHARS_MAX]
-    chunks = text.split()
     if language is None:
         language = detect(text)
     cache = _cache.setdefault(language, {})
     if len(cache) > CACHE_CHUNKS_MAX:
         cache.clear()
-    groups: list[Group] = []
-    for chunk in chunks:
-        found = cache.get(chunk)
-        if found is None:
-            found = _chunk(chunk, language)
-            if len(chunk) <= 32:
-                cache[chunk] = found
-        groups.extend(found)
-    return groups
+    found: list[Analysed] = []
+    for chunk in text.split():
+        known = cache.get(chunk)
+        if known is None:
+            groups = _chunk(chunk, language)
+            known = Analysed(
+                groups,
+                tuple(term for group in groups for term in group.terms),
+                tuple((group.surface, group.terms[0]) for group in groups if not group.whole),
+            )
+            if len(chunk) <= CACHE_CHUNK_CHARS:
+                cache[chunk] = known
+        found.append(known)
+    return found
+
+
+def groups_of(text: str, language: str | None = None) -> list[Group]:
+    """The groups of a text in order; the language is detected when not given."""
+    return [group for chunk in analysed(text, language) for group in chunk.groups]
 
 
 @lru_cache(maxsize=16)

@@ -10,7 +10,7 @@ import regex
 
 from memory_contracts.records import Memory
 from memory_worker.recall import dates
-from memory_worker.recall.analysis import fold, groups_of
+from memory_worker.recall.analysis import analysed, fold, groups_of
 from memory_worker.recall.columns import CONFIDENCES, ID_BYTES, KINDS, NEVER, TIERS, Columns
 from memory_worker.recall.postings import Ints, PostingList, Postings, impact
 from memory_worker.recall.query import RecallQuery
@@ -146,13 +146,15 @@ class BankIndex:
 
     def _index(self, row: int, memory: Memory, session: str) -> None:
         counts: dict[str, int] = {}
-        groups = groups_of(memory.text)
-        for group in groups:
-            for term in group.terms:
+        length = 0
+        known = self.surfaces.terms
+        for chunk in analysed(memory.text):
+            length += len(chunk.groups)
+            for term in chunk.terms:
                 counts[term] = counts.get(term, 0) + 1
-            if not group.whole:
-                self.surfaces.add(group.surface, group.terms[0])
-        length = len(groups)
+            for word in chunk.words:
+                if word[0] not in known:
+                    self.surfaces.add(*word)
         impacts = {term: impact(count, length) for term, count in counts.items()}
         self.columns["family"][row] = digest(*sorted(impacts))
         extra: list[str] = []

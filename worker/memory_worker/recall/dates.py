@@ -46,10 +46,12 @@ _ABSOLUTE = regex.compile(
     )""",
     regex.VERBOSE,
 )
-_TRIGGER = re.compile(
-    r"\d|" + "|".join(sorted({name[:3] for name in _MONTHS})) + "|today|tomorrow|yesterday|last |this |next |past | ago"
+_DIGIT = re.compile(r"\d")
+_WORD = re.compile(r"[^\W\d_]+")
+_TRIGGERS = frozenset(_MONTHS) | frozenset(
+    ["today", "tomorrow", "yesterday", "tonight", "morning", "night", "last", "this", "next", "past", "ago"]
 )
-"""What every date has: where this finds nothing, the slower patterns would not either."""
+"""A text without a digit and without any of these words holds no date; the slower patterns need not look."""
 _RELATIVE = regex.compile(
     r"""(?<!\w)(?:
       (?P<today>today|this\ morning|tonight|this\ afternoon|this\ evening) | (?P<yesterday>yesterday|last\ night)
@@ -78,7 +80,7 @@ class DateMention(NamedTuple):
 def mentions(text: str, reference: datetime | None = None) -> list[DateMention]:
     """The dates in a text; relative ones (“yesterday”, “last week”) only against a reference time."""
     folded = fold(text)
-    if not _TRIGGER.search(folded):
+    if not _DIGIT.search(folded) and _TRIGGERS.isdisjoint(_WORD.findall(folded)):
         return []
     found = [m for match in _ABSOLUTE.finditer(folded) if (m := _absolute(match))]
     if reference is not None:
