@@ -15,8 +15,8 @@ import msgspec
 
 from memory_contracts.connection import Bus, BusAway, BusError, BusTimeout, Message, NoResponders
 
-API_TIMEOUT_S = 2.0
-"""Seconds one JetStream call may take."""
+API_TIMEOUT_S = 5.0
+"""Seconds one JetStream call may take. A busy disk takes its time, and a lost connection is noticed without this."""
 PUBLISH_ATTEMPTS = 3
 """Times a publish is tried with the same id before it is given up."""
 PULL_BATCH = 256
