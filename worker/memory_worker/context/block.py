@@ -41,16 +41,22 @@ class Entry(msgspec.Struct, frozen=True):
     memory: Memory
     chars: int
     changed: bool = False
+    line: str = ""
+    """The whole text, harmless; made here, once."""
+
+    def __post_init__(self) -> None:
+        if not self.line:
+            msgspec.structs.force_setattr(self, "line", safe.line(self.memory.text))
 
     @property
     def text(self) -> str:
         """The text as it is given: harmless, and clipped."""
-        return safe.clip(safe.line(self.memory.text), self.chars)
+        return safe.clip(self.line, self.chars)
 
     @property
     def clipped(self) -> bool:
         """Whether the text is cut here; the stored one is whole."""
-        return len(safe.line(self.memory.text)) > self.chars
+        return len(self.line) > self.chars
 
 
 def happened(memory: Memory) -> datetime:
@@ -99,11 +105,11 @@ def fit(wanted: Sequence[Entry], total: int, max_items: int, max_chars: int) -> 
     for entry in wanted[:max_items]:
         tier = entry.memory.tier
         room -= len(lead(entry.memory, short=tier in seen, changed=entry.changed)) + 1  # the line's end
-        text = len(safe.line(entry.memory.text))
+        text = len(entry.line)
         chars = min(text, entry.chars, room)
         if chars < min(text, CLIP_MIN_CHARS):
             break
-        given.append(Entry(entry.memory, chars, entry.changed))
+        given.append(Entry(entry.memory, chars, entry.changed, entry.line))
         seen.add(tier)
         room -= chars
     return given

@@ -101,6 +101,7 @@ class GivenStore:
         self._loading: dict[str, asyncio.Task[Session]] = {}
         self._answers: OrderedDict[tuple[str, str], ContextReply] = OrderedDict()
         self._unwritten: list[uses.UseRow] = []
+        self._in_writing: list[uses.UseRow] = []
         self._states: dict[tuple[str, str, str], uses.SessionRow] = {}
         self._writing = asyncio.Lock()
         self._writer: asyncio.Task[None] | None = None
@@ -120,7 +121,8 @@ class GivenStore:
 
     async def _load(self, session_id: str) -> Session:
         try:
-            await self.flush()
+            if any(row.session == session_id for row in [*self._in_writing, *self._unwritten]):
+                await self.flush()
             rows = await uses.of_session(self._store.readers, session_id, HISTORY_TURNS)
             session = Session(turns=len(rows))
             for turn, row in enumerate(reversed(rows), start=1):
@@ -172,7 +174,7 @@ class GivenStore:
         async with self._writing:
             rows, states = self._unwritten[:FLUSH_MAX], self._states
             del self._unwritten[: len(rows)]
-            self._states = {}
+            self._states, self._in_writing = {}, rows
             written = False
             try:
                 if rows or states:
@@ -181,6 +183,7 @@ class GivenStore:
             except Exception as error:  # a full disk or a closing store: the turn has its answer, the record waits
                 log.warning("context.uses_not_written", uses=len(rows), error=type(error).__name__)
             finally:
+                self._in_writing = []
                 # Also when interrupted: a row that is written twice changes nothing.
                 if not written:
                     self._unwritten[:0] = rows

@@ -34,6 +34,9 @@ _LABEL = re.compile(
     re.IGNORECASE,
 )
 
+# Without any of these a printable ASCII text is left as it is.
+_SUSPECT = ("  ", "<", "```", "~~~", "memory", "told me", "noticed", "wrote this down myself")
+
 _OPENING = re.compile("[<﹤＜≮]")
 _ELEMENT_LOOKAHEAD = 24
 """Characters after an angle bracket that are looked at to tell whether it opens or closes one of our elements."""
@@ -42,6 +45,8 @@ _OUR_ELEMENTS = ("memory", "rule")
 
 def line(text: str) -> str:
     """Give `text` as one harmless line, trimmed. A line that went through this once stays as it is."""
+    if _plain(text):
+        return text
     text = _one_line(text)
     folded = unicodedata.normalize("NFKC", text)
     # Full-width and other compatibility letters spell a label or an element as well as plain ones do.
@@ -69,6 +74,14 @@ def clip(text: str, chars: int) -> str:
     if space >= len(kept) * 2 // 3:
         kept = kept[:space]
     return kept.rstrip(" ,;:") + "…"
+
+
+def _plain(text: str) -> bool:
+    """Tell cheaply of most texts that nothing below would change them."""
+    if not (text.isascii() and text.isprintable()) or text[:1] == " " or text[-1:] == " ":
+        return False
+    lower = text.lower()
+    return not any(mark in lower for mark in _SUSPECT)
 
 
 def _one_line(text: str) -> str:

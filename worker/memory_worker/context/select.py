@@ -7,7 +7,6 @@ import msgspec
 from memory_contracts.functions.recalling import LeftOut
 from memory_contracts.names import Tier
 from memory_contracts.records import Memory
-from memory_worker.context import safe
 from memory_worker.context.block import ITEM_MAX_CHARS, Entry, fit
 
 _RANK: dict[Tier, int] = {"stated": 0, "observed": 1, "inferred": 2}
@@ -73,7 +72,7 @@ def choose(
     ]
     taken = {memory.id for memory in slots}
     ranked = sorted((m for m in fresh if m.id in scored and m.id not in taken), key=lambda m: -score(m))
-    wanted = [Entry(memory, ITEM_MAX_CHARS, memory.id in changed) for memory in [*slots, *ranked]]
+    wanted = [Entry(memory, ITEM_MAX_CHARS, memory.id in changed) for memory in [*slots, *ranked][: bounds.items]]
     entries = fit(wanted, total, bounds.items, bounds.chars)
     given = {entry.memory.id for entry in entries}
     left.update((memory.id, "budget") for memory in fresh if memory.id not in given)
@@ -99,14 +98,14 @@ def _best(memories: Sequence[Memory], now: float, left: dict[str, str]) -> list[
     for memory in live:
         if memory.subject is None:
             continue
-        key = (memory.bank, safe.line(memory.subject).casefold())
+        key = (memory.bank, memory.subject.casefold())
         holder = best.get(key)
         if holder is None or _better(memory, holder):
             best[key] = memory
     winners = {memory.id for memory in best.values()}
     wordings: set[str] = set()
     for memory in sorted(live, key=lambda memory: _RANK[memory.tier]):
-        wording = safe.line(memory.text).casefold()
+        wording = memory.text.casefold()
         if (memory.subject is not None and memory.id not in winners) or wording in wordings:
             left[memory.id] = "subject"
         wordings.add(wording)
