@@ -9,13 +9,19 @@ import bcrypt
 import msgspec
 import pytest
 
+from memory_contracts import FunctionError, Subjects
 from memory_contracts import jetstream as js
+from memory_contracts.client import MemoryClient
 from memory_contracts.connection import Bus
 from memory_contracts.credentials import CredentialsError, load_credentials
 from memory_worker.bus import (
     BusFiles,
+    Dispatcher,
+    EmbeddedServer,
     Layout,
     PermissionsMissing,
+    ServerError,
+    Service,
     User,
     add_credentials,
     check_permissions,
@@ -167,6 +173,39 @@ async def test_new_identity_works_after_reload(nats_server: BusUnderTest) -> Non
         await eventually(connects)
         assert worker.connected
         assert worker.reconnects == 0
+
+
+async def test_new_tenant_is_served_after_reload(tmp_path: Path) -> None:
+    """A tenant added while the server runs is served by the worker that is there, without a restart of anything."""
+    server = await EmbeddedServer.start(tmp_path, port=0)
+    try:
+        worker = await Bus.connect(load_credentials(server.files.credentials_of("worker")), name="worker")
+        service = Service(worker, version="0.0.1", store_id="s", tenants=("local",))
+        dispatcher = Dispatcher(worker, Subjects(), {}, service)
+        await dispatcher.start()
+        path = add_credentials(tmp_path, route="agent", principal="first", url=server.url, tenant="late")
+        server.reload()
+        async with await MemoryClient.connect(path) as client:
+            with pytest.raises(FunctionError, match="not available in this build"):
+                await client.tags()
+        assert worker.reconnects == 0
+        await dispatcher.stop()
+        await worker.close()
+    finally:
+        await server.stop()
+
+
+async def test_refused_configuration_is_told(nats_server: BusUnderTest) -> None:
+    """A configuration the server refuses is an error with its reason, and the running one stays."""
+    files = nats_server.server.files
+    before = files.accounts_conf.read_bytes()
+    files.accounts_conf.write_bytes(before + b"\nnonsense {{{")
+    with pytest.raises(ServerError, match="refuses its configuration"):
+        nats_server.server.reload()
+    files.accounts_conf.write_bytes(before)
+    nats_server.server.reload()
+    async with nats_server.bus("worker") as worker:
+        assert await worker.flushed()
 
 
 async def test_streams_are_verified(nats_server: BusUnderTest, bus_as: BusAs) -> None:

@@ -22,6 +22,8 @@ READY_S = 10.0
 """Seconds the server may take until it answers."""
 STOP_S = 12.0
 """Seconds the server may take to stop; above the supervisor's own patience."""
+RELOAD_S = 5.0
+"""Seconds the server may take to read its configuration again."""
 MAX_PAYLOAD = 1024 * 1024
 """Bytes of the largest message."""
 MAX_CONNECTIONS = 1_024
@@ -177,12 +179,34 @@ def running_pid(files: BusFiles) -> int | None:
 
 
 def reload_server(files: BusFiles) -> bool:
-    """Make a running server read its users again; False when none runs."""
+    """Make a running server read its users again, and wait until it has; False when none runs.
+
+    Raises ServerError with the server's reason when it refuses the configuration; it then goes on with the old one.
+    """
     pid = running_pid(files)
     if pid is None:
         return False
-    os.kill(pid, signal.SIGHUP)
+    # Twice: nats-server 2.15 connects the imports of an account that is new only when it reads its file once more.
+    for _ in range(2):
+        start = files.log.stat().st_size if files.log.exists() else 0
+        os.kill(pid, signal.SIGHUP)
+        _await_reload(files, start)
     return True
+
+
+def _await_reload(files: BusFiles, start: int) -> None:
+    deadline = time.monotonic() + RELOAD_S
+    while time.monotonic() < deadline:
+        said = b""
+        with contextlib.suppress(OSError), open(files.log, "rb") as log:
+            log.seek(start)
+            said = log.read()
+        if b"Reloaded server configuration" in said:
+            return
+        if b"Failed to reload" in said:
+            raise ServerError(f"the server refuses its configuration:\n{said.decode(errors='replace').strip()}")
+        time.sleep(0.01)
+    raise ServerError(f"the server did not read its users again within {RELOAD_S:.0f} s:\n{log_tail(files)}")
 
 
 def stop_orphan(files: BusFiles) -> bool:
