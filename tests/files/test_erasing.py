@@ -45,14 +45,17 @@ async def test_erased_memories_leave_no_byte_in_the_folder(world: World) -> None
     assert not any("zaphod" in path for (path,) in rows)
 
 
-async def test_what_only_a_person_can_correct_is_named(world: World) -> None:
-    """A file of a person's own that holds the name is not touched, and named in the receipt."""
+async def test_a_stray_file_with_the_name_goes_and_a_memorys_that_stays_is_named(world: World) -> None:
+    """A file that is no record's holds the name for nobody and is removed; one of a memory that stays is named."""
     memory = await world.save("Zaphod likes tea.")
+    kept = await world.save("Zaphod is also a pizza.")
     await world.room.drain()
     (world.folder() / "own.md").write_text("---\nnot: [readable\n---\nZaphod and I.\n")
     await world.sync()
     erased = await world.room.erase([memory.id], ["zaphod"])
-    assert erased.left == ("banks/main/memories/own.md",)
+    assert erased.left == (str(world.path_of(kept).relative_to(world.root)),)
+    assert not (world.folder() / "own.md").exists()
+    assert await world.problems() == {}
 
 
 async def test_an_erased_memory_is_not_written_again(world: World) -> None:

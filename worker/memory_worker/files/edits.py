@@ -219,9 +219,10 @@ class Edits:
             rule = {rule.name: rule for rule in await self._snapshot.rules(edit.bank)}.get(name)
             if rule is not None and _same_rule(file, rule):
                 agrees = file.revision == rule.revision and file.priority == rule.priority
-                await self._record(edit, name, rule.revision)
-                if not agrees or edit.entry is None or not edit.keep:
-                    await self._write(edit, name, rule)
+                if agrees and edit.entry is not None and edit.keep:
+                    await self._ledger.record(LedgerChange(entries=[edit.standing(name, rule.revision, "rule")]))
+                else:
+                    await self._settle(edit, name, rule)
                 return False
             if await self._rule_is_stale(edit, file, name, rule):
                 return await self._suggest_rule(edit, file, name, rule)
@@ -240,8 +241,7 @@ class Edits:
                 continue
             if reply.rule is None:
                 raise Refused("it waits for a person's decision among the suggestions")
-            await self._record(edit, name, reply.rule.revision)
-            await self._write(edit, name, reply.rule)
+            await self._settle(edit, name, reply.rule)
             return True
         raise Later("the rule changes all the time")
 
@@ -266,17 +266,15 @@ class Edits:
         )
         reason = f"a file was edited at revision {base} while the rule {state}"
         await self._commands.suggest(edit.bank, change, reason, edit.cause)
-        await self._record(edit, name, rule.revision if rule is not None else 0)
-        await self._write(edit, name, rule)
+        await self._settle(edit, name, rule)
         return True
 
-    async def _record(self, edit: Edit, name: str, revision: int) -> None:
-        entry = FileEntry(edit.path, edit.folder, "rule", name, revision, edit.look.digest)
-        await self._ledger.record(LedgerChange(entries=[entry]))
-
-    async def _write(self, edit: Edit, name: str, rule: Rule | None) -> None:
+    async def _settle(self, edit: Edit, name: str, rule: Rule | None) -> None:
+        """Write the file that was read as the store has its rule, and record it; without one it goes."""
+        standing = edit.standing(name, rule.revision if rule is not None else 0, "rule")
         record = rule if edit.keep else None
-        await self._writer.write([Wanted(folder=edit.folder, kind="rule", target=name, record=record, replaced=True)])
+        wanted = Wanted(folder=edit.folder, kind="rule", target=name, record=record, replaced=True, standing=standing)
+        await self._writer.write([wanted])
 
     # Settings of a bank
 
@@ -288,11 +286,12 @@ class Edits:
         request = changes.bank_update_of(file, bank)
         if request is not None:
             bank = (await self._commands.bank_update(request, edit.cause)).bank
-        entry = FileEntry(edit.path, edit.folder, "bank", bank.name, bank.revision, edit.look.digest)
-        await self._ledger.record(LedgerChange(entries=[entry]))
-        if bank.mirror:
-            wanted = Wanted(folder=edit.folder, kind="bank", target=bank.name, record=bank, replaced=True)
-            await self._writer.write([wanted])
+        standing = edit.standing(bank.name, bank.revision, "bank")
+        record = bank if bank.mirror else None
+        wanted = Wanted(
+            folder=edit.folder, kind="bank", target=bank.name, record=record, replaced=True, standing=standing
+        )
+        await self._writer.write([wanted])
         return request is not None
 
 

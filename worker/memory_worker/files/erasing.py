@@ -31,9 +31,15 @@ async def erase(disk: Disk, ledger: Ledger, memory_ids: Collection[str], words: 
     """
     ids = sorted(memory_ids)
     paths = {entry.path for entry in await ledger.anywhere(ids)}
-    removed, archives, left = await asyncio.to_thread(_destroy, disk, paths, ids, sorted(words))
+    removed, archives, holding = await asyncio.to_thread(_destroy, disk, paths, ids, sorted(words))
+    # A file that is no record's holds the words for nobody; one of a record that stays is that record's.
+    recorded = await ledger.of_paths(holding)
+    strays = sorted(set(holding) - recorded.keys())
+    await asyncio.to_thread(disk.apply, [Remove(path) for path in strays])
+    removed.update(strays)
     await ledger.forget(ids)
-    return Erased(len(removed), archives, tuple(sorted(removed)), tuple(left))
+    left = tuple(layout.printable(path) for path in holding if path in recorded)
+    return Erased(len(removed), archives, tuple(sorted(removed)), left)
 
 
 def _destroy(disk: Disk, paths: set[str], ids: list[str], words: list[str]) -> tuple[set[str], int, list[str]]:
@@ -49,7 +55,7 @@ def _destroy(disk: Disk, paths: set[str], ids: list[str], words: list[str]) -> t
         if any(mark in look.data for mark in marks):
             removed.add(path)
         elif needles and _holds(path, look.data, needles):
-            left.append(layout.printable(path))
+            left.append(path)
     disk.apply([Remove(path) for path in sorted(removed)])
     archives = 0
     if ids:

@@ -18,7 +18,7 @@ from memory_worker.files.ports import Commands, Ledger, Snapshot
 from memory_worker.files.problems import Problems
 from memory_worker.files.removals import Removals
 from memory_worker.files.writer import Wanted, Writer
-from memory_worker.store.ledger import FileEntry, LedgerChange
+from memory_worker.store.ledger import FileEntry, FileKind, LedgerChange
 
 
 class Edit(msgspec.Struct, frozen=True):
@@ -34,7 +34,12 @@ class Edit(msgspec.Struct, frozen=True):
 
     @property
     def cause(self) -> str:
+        """What the journal names as the cause of what comes of it."""
         return cause_of(self.path, self.look.digest)
+
+    def standing(self, target: str, revision: int, kind: FileKind = "memory") -> FileEntry:
+        """Give the entry of this file as it stands, for a record at a revision."""
+        return FileEntry(self.path, self.folder, kind, target, revision, self.look.digest)
 
 
 class MemoryEdits:
@@ -112,9 +117,7 @@ class MemoryEdits:
         moved = msgspec.structs.replace(entry, path=edit.path, held=None)
         if edit.look.digest != entry.digest:
             return await self._changed(edit, file, entry.target, moved)
-        await self._ledger.record(LedgerChange(entries=[moved]))
-        memory = (await self._snapshot.of_ids([entry.target])).get(entry.target)
-        await self._write(edit, entry.target, memory)
+        await self._settle(edit, entry.target, (await self._snapshot.of_ids([entry.target])).get(entry.target))
         return False
 
     # New memories
@@ -138,7 +141,7 @@ class MemoryEdits:
             raise Refused(f"{layout.printable(recorded.path)} says the same already: change its text, or remove it")
         if original is None:
             await self._remark(edit, file, memory)
-        await self._recorded(edit, memory)
+        await self._settle(edit, memory.id, memory)
         return True
 
     # Changes
@@ -179,7 +182,7 @@ class MemoryEdits:
         if pinned is True:
             memory = await self._pin(edit, memory, True)
         await self._remark(edit, file, seen, before)
-        await self._recorded(edit, memory)
+        await self._settle(edit, memory.id, memory)
         return True
 
     async def _pin(self, edit: Edit, memory: Memory, pinned: bool) -> Memory:
@@ -192,10 +195,11 @@ class MemoryEdits:
     ) -> bool:
         """The file says what the store knows: how it is laid out is the person's, as long as it names its memory."""
         await self._remark(edit, file, memory, before)
-        await self._record(edit, memory)
         agrees = file.id == memory.id and file.revision == memory.revision and not changes.frozen(file, memory)
-        if not agrees or changes.difference(file, memory) or entry is None or not edit.keep:
-            await self._write(edit, memory.id, memory)
+        if agrees and not changes.difference(file, memory) and entry is not None and edit.keep:
+            await self._ledger.record(LedgerChange(entries=[edit.standing(memory.id, memory.revision)]))
+        else:
+            await self._settle(edit, memory.id, memory)
         return False
 
     async def _stale(
@@ -218,7 +222,7 @@ class MemoryEdits:
             ours = entry is None or (claimed is not None and claimed > entry.revision)
             if not intended and ours:
                 # Not an edit at all: the mirror wrote it and a crash came before it was recorded.
-                await self._recorded(edit, memory)
+                await self._settle(edit, memory.id, memory)
                 return False
             changed = intended or changed
         reason = f"a file was edited at revision {base} while the memory is at revision {memory.revision}"
@@ -228,7 +232,7 @@ class MemoryEdits:
         if "pinned" in changed:
             await self._suggest(edit, "pin", {"id": memory.id, "pinned": changed["pinned"]}, reason)
         await self._remark(edit, file, memory, before)
-        await self._recorded(edit, memory)
+        await self._settle(edit, memory.id, memory)
         return True
 
     async def _orphaned(self, edit: Edit, file: MemoryFile, memory_id: str, memory: Memory | None) -> bool:
@@ -240,11 +244,7 @@ class MemoryEdits:
             await self._suggest(
                 edit, "save", msgspec.to_builtins(request), f"a file was edited whose memory is {state}"
             )
-        revision = memory.revision if memory is not None else 0
-        await self._ledger.record(
-            LedgerChange(entries=[FileEntry(edit.path, edit.folder, "memory", memory_id, revision, edit.look.digest)])
-        )
-        await self._write(edit, memory_id, None)
+        await self._settle(edit, memory_id, None)
         return changed
 
     async def _suggest(self, edit: Edit, function: str, args: dict[str, Any], reason: str) -> None:
@@ -260,18 +260,11 @@ class MemoryEdits:
         if kept:
             await self._problems.remark(edit.path, edit.bank, kept)
 
-    async def _record(self, edit: Edit, memory: Memory) -> None:
-        entry = FileEntry(edit.path, edit.folder, "memory", memory.id, memory.revision, edit.look.digest)
-        await self._ledger.record(LedgerChange(entries=[entry]))
-
-    async def _recorded(self, edit: Edit, memory: Memory) -> None:
-        """Record that the file was read, then write it as the store has it."""
-        await self._record(edit, memory)
-        await self._write(edit, memory.id, memory)
-
-    async def _write(self, edit: Edit, memory_id: str, memory: Memory | None) -> None:
+    async def _settle(self, edit: Edit, memory_id: str, memory: Memory | None) -> None:
+        """Write the file that was read as the store has its memory, and record it; without a live one it goes."""
         record = memory if memory is not None and memory.state == "live" and edit.keep else None
-        wanted = Wanted(folder=edit.folder, kind="memory", target=memory_id, record=record)
+        standing = edit.standing(memory_id, memory.revision if memory is not None else 0)
+        wanted = Wanted(folder=edit.folder, kind="memory", target=memory_id, record=record, standing=standing)
         await self._writer.write([wanted])
 
 

@@ -82,8 +82,8 @@ class Mirror:
         self.written += touched
         return touched
 
-    async def rewrite(self, entries: Sequence[FileEntry]) -> None:
-        """Write the files of those entries again from the records as they are now, even where they vanished."""
+    async def rewrite(self, entries: Sequence[FileEntry], *, anew: bool = True) -> None:
+        """Write the files of those entries again from the records as they are now; `anew` also where they vanished."""
         memories = await self._snapshot.of_ids([entry.target for entry in entries if entry.kind == "memory"])
         wanted: list[Wanted] = []
         for entry in entries:
@@ -104,13 +104,17 @@ class Mirror:
                 Wanted(folder=entry.folder, kind=entry.kind, target=entry.target, record=record, replaced=True)
             )
         if wanted:
-            self.written += await self._writer.write(wanted, anew=True)
+            self.written += await self._writer.write(wanted, anew=anew)
 
     async def retry(self) -> None:
         """Try again what could not be written."""
         failed = [failure.entry for failure in self._writer.failures.values()]
         self._writer.failures.clear()
         await self.rewrite(failed)
+
+    async def heal(self) -> None:
+        """Write what the journal's cursor has passed and a crash kept from the folder."""
+        await self.rewrite(await self._ledger.behind(), anew=False)
 
     # The journal
 

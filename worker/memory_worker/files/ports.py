@@ -116,6 +116,10 @@ class Ledger(Protocol):
         """Give the entries that wait for a suggestion's decision."""
         ...
 
+    async def behind(self) -> Sequence[FileEntry]:
+        """Give the entries of memories that have another revision now, or live no more; held ones left out."""
+        ...
+
     async def folders(self) -> Sequence[tuple[str, int]]:
         """Give every folder with an entry, and how many it has."""
         ...

@@ -112,6 +112,7 @@ class FileRoom:
             read = await self._edits.scan()
             self._due |= read.later
             self._last_scan = self._clock.now()
+            await self._mirror.heal()
             await self._mirror_now()
 
     def start(self) -> None:
@@ -219,6 +220,8 @@ class FileRoom:
         await self._mirror.retry()
         read = await self._edits.scan(bank, thorough=thorough)
         read.changed += await self._edits.removals.settle(at_once=at_once)
+        await self._mirror.heal()
+        await self._read_suspects()
         self._due |= read.later
         self._last_scan = self._clock.now()
         return read

@@ -96,6 +96,9 @@ class StoreLedger:
     async def of_held(self, suggestion: str) -> Sequence[FileEntry]:
         return await ledger.of_held(self._readers, suggestion)
 
+    async def behind(self) -> Sequence[FileEntry]:
+        return await ledger.behind(self._readers)
+
     async def folders(self) -> Sequence[tuple[str, int]]:
         return await ledger.folders(self._readers)
 

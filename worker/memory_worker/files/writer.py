@@ -22,7 +22,9 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """The state one file should have. `record` is None where there should be no file.
 
     `replaced` says that the record was removed and made again since the file was written, so that its revision does
-    not compare. `erase` removes the file even if a person changed it.
+    not compare. `erase` removes the file even if a person changed it. `standing` is the file as it was just read, in
+    place of what is recorded: it is overwritten and recorded in one step, so that a crash between the two leaves
+    either the person's file unrecorded, to be read again, or ours, which says whose it is.
     """
 
     folder: str
@@ -31,6 +33,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     record: Memory | Rule | Bank | None
     replaced: bool = False
     erase: bool = False
+    standing: FileEntry | None = None
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -101,7 +104,7 @@ class Writer:
         tasks: list[_Task] = []
         fresh: list[_Task] = []
         for one in wanted:
-            entry = known.get((one.folder, one.kind, one.target))
+            entry = one.standing or known.get((one.folder, one.kind, one.target))
             if entry is None:
                 if one.record is not None:
                     fresh.append(_Task(one, None, _names(one), None))
@@ -118,7 +121,8 @@ class Writer:
     async def _known(self, wanted: Iterable[Wanted]) -> dict[tuple[str, str, str], FileEntry]:
         groups: dict[tuple[str, FileKind], list[str]] = {}
         for one in wanted:
-            groups.setdefault((one.folder, one.kind), []).append(one.target)
+            if one.standing is None:
+                groups.setdefault((one.folder, one.kind), []).append(one.target)
         known: dict[tuple[str, str, str], FileEntry] = {}
         for (folder, kind), targets in groups.items():
             for target, entry in (await self._ledger.of_targets(folder, kind, targets)).items():

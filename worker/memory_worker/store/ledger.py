@@ -114,6 +114,11 @@ async def of_held(readers: Readers, suggestion: str) -> list[FileEntry]:
     return [_entry(values) for values in await readers.all(_SQL["of_held"], (suggestion,))]
 
 
+async def behind(readers: Readers) -> list[FileEntry]:
+    """Give the entries of memories that have another revision now, or live no more; not of held ones or the trash."""
+    return [_entry(values) for values in await readers.all(_SQL["behind"])]
+
+
 async def folders(readers: Readers) -> list[tuple[str, int]]:
     """Give every folder with an entry, and how many it has."""
     return [(folder, count) for folder, count in await readers.all(_SQL["folders"])]

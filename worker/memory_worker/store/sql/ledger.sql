@@ -29,6 +29,13 @@ SELECT path, folder, kind, target, revision, digest, held FROM file_entries WHER
 -- name: of_held
 SELECT path, folder, kind, target, revision, digest, held FROM file_entries WHERE held = ? ORDER BY path;
 
+-- name: behind
+SELECT e.path, e.folder, e.kind, e.target, e.revision, e.digest, e.held
+FROM file_entries e JOIN memories m ON m.id = e.target JOIN banks b ON b.n = m.bank
+WHERE e.kind = 'memory' AND e.held IS NULL AND b.trash_id IS NULL AND substr(e.folder, 1, 1) <> '.'
+  AND (m.state <> 'live' OR json_extract(CAST(m.record AS TEXT), '$.revision') <> e.revision)
+ORDER BY e.path;
+
 -- name: folders
 SELECT folder, count(*) FROM file_entries GROUP BY folder ORDER BY folder;
 
