@@ -43,6 +43,7 @@ eval: setup-dev
 
 crash: setup-dev
 	$(BIN)/python -m tests.crash.long
+	$(BIN)/pytest -n $(WORKERS) -m slow
 
 soak: setup-dev
 	$(BIN)/python -m tests.benchmarks.soak

@@ -86,6 +86,7 @@ def running_worker(data_dir: Path, log: IO[bytes], **environment: str) -> Iterat
     finally:
         process.terminate()
         process.wait(30)
+        process.stdout.close()
 
 
 def fill(data_dir: Path, count: int, words: int = 20) -> None:

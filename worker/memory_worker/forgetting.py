@@ -25,7 +25,19 @@ from memory_worker.bus import BusError, Relay
 from memory_worker.clock import to_datetime
 from memory_worker.context import ContextService
 from memory_worker.files import FileRoom
-from memory_worker.gate import Act, Destroyed, Gate, KeyedVault, Names, Plan, destroy, may_read, mentions, proposals
+from memory_worker.gate import (
+    Act,
+    Destroyed,
+    Gate,
+    KeyedVault,
+    Names,
+    Plan,
+    destroy,
+    destroy_paths,
+    may_read,
+    mentions,
+    proposals,
+)
 from memory_worker.gate.access import no_bank, no_memory
 from memory_worker.recall import RecallService
 from memory_worker.store import Caller, Origin, Transaction, banks, entities, forgetting, memories, new_id
@@ -287,6 +299,7 @@ class Forgetting:
         # Copies in memory: journal rows, context, and replies that would be repeated.
         self._store.drop_tail()
         self._contexts.drop_caches()
+        self._failpoint("forgetting.records.done")
         return done
 
     async def _rebuild_index(self, row: ForgettingRow, plan: Plan | None, caller: Caller) -> ForgettingRow:
@@ -299,6 +312,11 @@ class Forgetting:
             return await self._done(row, "files")
         erased = await self._files.erase(known.memory_ids, known.names)
         counts = {"files": erased.files, "archives": erased.archives}
+        if erased.paths:
+            origin = Origin.of(caller, row.id, "forget")
+            await self._store.write(lambda tx: destroy_paths(self._gate.act(tx, caller, origin), erased.paths))
+            self._store.drop_tail()
+            self._contexts.drop_caches()
         return await self._done(row, "files", counts)
 
     async def _remove_backups(self, row: ForgettingRow, plan: Plan | None, caller: Caller) -> ForgettingRow:

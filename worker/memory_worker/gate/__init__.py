@@ -2,7 +2,7 @@
 
 from memory_worker.gate.access import may_read, may_write
 from memory_worker.gate.act import Act, GateSettings
-from memory_worker.gate.destroying import Destroyed, Plan, destroy, mentions
+from memory_worker.gate.destroying import Destroyed, Plan, destroy, destroy_paths, mentions
 from memory_worker.gate.directory import BankDirectory
 from memory_worker.gate.mentions import Names
 from memory_worker.gate.review import Forgetting, Review
@@ -33,6 +33,7 @@ __all__ = [
     "TurnResult",
     "Vault",
     "destroy",
+    "destroy_paths",
     "may_read",
     "may_write",
     "mentions",

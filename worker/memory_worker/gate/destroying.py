@@ -84,6 +84,16 @@ def destroy(act: Act, plan: Plan, vault: KeyedVault) -> Destroyed:
     return Destroyed(ids, {name: count for name, count in counts.items() if count}, sorted(keep))
 
 
+def destroy_paths(act: Act, paths: Sequence[str]) -> int:
+    """Destroy what was told about files that are gone: a path may say what the file said. Gives how much."""
+    marks = [path.encode() for path in paths]
+
+    def holds(data: bytes) -> bool:
+        return any(mark in data for mark in marks)
+
+    return forgetting.remove_notices(act.tx, holds) + forgetting.empty_journal(act.tx, holds, frozenset())
+
+
 def _targets(act: Act, plan: Plan, names: Names, keep: frozenset[str]) -> list[tuple[str, int, Memory]]:
     if plan.kind == "bank":
         return [(id, n, decode(record)) for id, n, record in forgetting.memories(act.tx, plan.bank_n)]
@@ -206,7 +216,9 @@ def _clean_banks(act: Act, names: Names) -> int:
         bank = _decode_bank(record)
         if not names.within(bank.description):
             continue
-        banks.update(act.tx, n, msgspec.structs.replace(bank, description=names.cut(bank.description) or ""))
+        clean = msgspec.structs.replace(bank, description=names.cut(bank.description) or "", updated_at=act.now)
+        banks.update(act.tx, n, clean)
+        act.tx.append("bank.updated", bank.name, act.origin, bank=bank.name, owner=bank.owner, after=encode(clean))
         count += 1
     return count
 

@@ -26,14 +26,14 @@ SELECT fingerprint FROM wordings WHERE memory = ?;
 UPDATE memories SET record = ? WHERE id = ?;
 
 -- name: empty_journal_of
-UPDATE journal SET before = NULL, after = NULL, session = NULL WHERE target = ?;
+UPDATE journal SET before = NULL, after = NULL, session = NULL, cause_id = '' WHERE target = ?;
 
 -- name: journal_holding
 SELECT seq, target, before, after FROM journal WHERE (before IS NOT NULL OR after IS NOT NULL) AND seq > ?
 ORDER BY seq LIMIT ?;
 
 -- name: empty_journal_row
-UPDATE journal SET before = NULL, after = NULL WHERE seq = ?;
+UPDATE journal SET before = NULL, after = NULL, session = NULL, cause_id = '' WHERE seq = ?;
 
 -- name: rename_target
 UPDATE journal SET target = '' WHERE seq = ?;
@@ -78,7 +78,9 @@ DELETE FROM idempotency WHERE principal = ? AND key = ?;
 SELECT turn, session, payload, raw FROM inbox WHERE payload IS NOT NULL OR raw IS NOT NULL;
 
 -- name: empty_turn
-UPDATE inbox SET state = 'done', reason = 'forgotten', payload = NULL, raw = NULL, bytes = 0 WHERE turn = ?;
+UPDATE inbox SET turn = 'forgotten-' || n, session = 'forgotten-' || n, state = 'done', reason = 'forgotten',
+  payload = NULL, raw = NULL, bytes = 0
+WHERE turn = ?;
 
 -- name: banks
 SELECT n, record FROM banks;
