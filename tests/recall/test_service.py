@@ -269,3 +269,15 @@ async def test_status_tells_rows_banks_and_arms(store: StoreDouble, recall: Reca
     assert (status.rows, status.banks, status.lag, status.ready, status.embedded) == (2, 2, 0, True, 1.0)
     assert status.arms == {"lexical": "ok", "semantic": "ok", "context": "ok"}
     assert status.problem is None
+
+
+async def test_a_snapshot_is_written_while_running(store: StoreDouble, tmp_path: Path) -> None:
+    """After enough changes the index is on disk without a stop, so a killed worker starts from it."""
+    recall = service(store, tmp_path, settings=RecallSettings(snapshot_changes=3))
+    await recall.start()
+    store.put(*(memory(n, f"Ana's recipe {n} needs butter") for n in range(5)))
+    await recall.catch_up()
+    async with asyncio.timeout(DEADLINE_S):
+        while not files(tmp_path, "index-5/manifest.json"):  # noqa: ASYNC110 - files have no event
+            await asyncio.sleep(0.005)
+    await recall.stop()

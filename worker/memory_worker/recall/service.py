@@ -24,6 +24,8 @@ T = TypeVar("T")
 
 SCAN_BATCH = 2_000
 """Memories read per step of a rebuild."""
+SNAPSHOT_SHARE = 10
+"""A snapshot is written no sooner than after a change to one row in this many."""
 RETRY_S = 5.0
 """Wait, in seconds, before a background step that failed is tried again."""
 
@@ -55,6 +57,7 @@ class RecallService:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="recall")
         self._catching_up = asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
+        self._writing: asyncio.Task[None] | None = None
         self._embed_now = asyncio.Event()
         self._ready = False
         self._problem: str | None = None
@@ -83,6 +86,8 @@ class RecallService:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
         self._tasks.clear()
+        if self._writing is not None:
+            await self._writing
         if self._ready and self._since_snapshot:
             await self._write_snapshot()
         self._thread.shutdown(wait=True)
@@ -118,15 +123,24 @@ class RecallService:
                 self._since_snapshot += len(changes)
                 if self._index.waiting:
                     self._embed_now.set()
-        if self._since_snapshot >= self._settings.snapshot_changes:
-            await self._write_snapshot()
+        if self._snapshot_due() and (self._writing is None or self._writing.done()):
+            self._writing = asyncio.create_task(self._write_snapshot(), name="recall-snapshot")
+
+    def _snapshot_due(self) -> bool:
+        """Tell whether enough changed: a share of the rows too, since writing holds recalls up (2 s at a million)."""
+        rows = sum(bank.present for bank in self._index.banks.values())
+        return self._since_snapshot >= max(self._settings.snapshot_changes, rows // SNAPSHOT_SHARE)
 
     async def _write_snapshot(self) -> None:
         self._since_snapshot = 0
         try:
-            await self._run(functools.partial(self._snapshots.save, self._index))
+            await self._run(self._save)
         except OSError as error:
             self._problem = f"snapshot not written: {error.strerror or type(error).__name__}"
+
+    def _save(self) -> None:
+        if self._ready:  # between a drop and the rebuild there is nothing worth keeping
+            self._snapshots.save(self._index)
 
     async def recall(self, scope: Sequence[str], query: RecallQuery) -> RecallOutcome:
         """The memories of the banks in `scope` (nearest first) that are relevant to the query, best first."""

@@ -39,4 +39,4 @@ class RecallSettings(msgspec.Struct, frozen=True, kw_only=True):
     query_embed_ms: int = 400
     """Longest wait, in milliseconds, for a query vector of such a model; then the words alone serve."""
     snapshot_changes: int = 20_000
-    """Changes after which a new snapshot is written; one is written at stop as well."""
+    """Changes after which a new snapshot is written (a tenth of the rows if that is more); one at stop as well."""
