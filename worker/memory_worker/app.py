@@ -26,6 +26,7 @@ from memory_worker.bus import (
     Service,
     check_permissions,
     forbidden_to_worker,
+    prove_all,
     refuse_second_store,
     verify_streams,
     worker_permissions,
@@ -127,6 +128,7 @@ class App:
         credentials = await self._bus_credentials(embedded)
         self._bus = await Bus.connect(credentials, name="memory-worker")
         self._stack.push_async_callback(self._bus.close)
+        await self._self_test(self._bus)
         await verify_streams(self._bus, self._subjects, self._served())
         store_id = read_store_id(self._directory.path)
         service = Service(self._bus, version=version(), store_id=store_id, tenants=self._served())
@@ -168,6 +170,14 @@ class App:
                 settings.router_models_subject,
             ),
         )
+
+    async def _self_test(self, bus: Bus) -> None:
+        """Refuse to start where the bus does not let the worker do its work; tell of what it should not let it do."""
+        layout = self._layout()
+        needed = worker_permissions(layout, bus.credentials.inbox_prefix)
+        report = await prove_all(bus, needed, forbidden_to_worker(layout))
+        if report.excess or report.unproven:
+            log.warning("bus.more_than_needed", granted=report.excess[:20], not_refused=report.unproven)
 
     async def _permissions(self, bus: Bus) -> list[str]:
         """What the bus lets the worker do beyond what it needs, or does not let it do."""
