@@ -33,7 +33,13 @@ PLANTED = 5
 """Every how many-eth memory repeats an earlier one."""
 RECALL_EVERY_S = 0.05
 """One recall is begun this often."""
-SERVE = "import asyncio, sys; from memory_consolidate import serve; sys.exit(asyncio.run(serve(sys.argv[1])))"
+SERVE = """
+import asyncio, os, sys
+from memory_consolidate import serve
+if sys.argv[2] == "same":
+    os.nice = lambda step: 0
+sys.exit(asyncio.run(serve(sys.argv[1])))
+"""
 
 
 def _words(text: str) -> list[str]:
@@ -162,8 +168,8 @@ def told(report: ConsolidateReport) -> dict[str, Any]:
     }
 
 
-async def measure(data_dir: Path, memories: int, alone_s: float) -> dict[str, Any]:
-    """Fill a bank and run it twice."""
+async def measure(data_dir: Path, memories: int, alone_s: float, runs: int, priority: str) -> dict[str, Any]:
+    """Fill a bank, let it be run once by schedule, and at most `runs` times by hand until nothing is left."""
     worker = start_worker(data_dir)
     instance = None
     try:
@@ -177,14 +183,14 @@ async def measure(data_dir: Path, memories: int, alone_s: float) -> dict[str, An
             sys.stderr.write(f"filled in {fill_s:.0f} s\n")
             await recalls(agent, chance, asyncio.sleep(5.0))  # the index catches up, caches warm
             alone = await recalls(agent, chance, asyncio.sleep(alone_s))
-            instance = start_instance(worker)
+            instance = start_instance(worker, priority)
             process = psutil.Process(instance.pid)
             first = asyncio.ensure_future(eventually(lambda: _reports(human), within=3_600.0))
             during, most = await asyncio.gather(recalls(agent, chance, first), peak(process, first))
             cpu_s = sum(process.cpu_times()[:2])
             scheduled = (await _reports(human))[-1]
-            further = [await run_bank(human)]
-            while further[-1].carried and further[-1].superseded:
+            further: list[ConsolidateReport] = []
+            while len(further) < runs and (not further or (further[-1].carried and further[-1].superseded)):
                 further.append(await run_bank(human))
             return {
                 "memories": memories,
@@ -203,9 +209,9 @@ async def measure(data_dir: Path, memories: int, alone_s: float) -> dict[str, An
         stop_worker(worker)
 
 
-def start_instance(worker: Worker) -> subprocess.Popen[bytes]:
+def start_instance(worker: Worker, priority: str) -> subprocess.Popen[bytes]:
     """Start a consolidate process; it runs the bank at once, since it never ran."""
-    command = [sys.executable, "-c", SERVE, str(worker.credentials("system-consolidate"))]
+    command = [sys.executable, "-c", SERVE, str(worker.credentials("system-consolidate")), priority]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
@@ -221,9 +227,16 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--memories", type=int, default=100_000)
     arguments.add_argument("--alone-s", type=float, default=20.0)
+    arguments.add_argument("--runs", type=int, default=10, help="most runs by hand")
+    arguments.add_argument(
+        "--priority",
+        choices=["own", "same"],
+        default="own",
+        help="own = steps back as in production; same = not, for a machine that others keep busy",
+    )
     given = arguments.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        figures = asyncio.run(measure(Path(folder) / "data", given.memories, given.alone_s))
+        figures = asyncio.run(measure(Path(folder) / "data", given.memories, given.alone_s, given.runs, given.priority))
     sys.stdout.write(json.dumps(figures, indent=2) + "\n")
 
 
