@@ -1,5 +1,6 @@
 """What an operator sees of a running worker: health, metrics, the doctor, files."""
 
+import json
 import re
 import urllib.request
 from typing import Any
@@ -52,15 +53,68 @@ def report(running: Running) -> dict[str, Any]:
 def test_the_doctor_is_content_with_a_healthy_worker(running: Running) -> None:
     """Every part is looked at, and all of it is fine."""
     lines = report(running)
-    wanted = {"disk", "schema", "integrity", "backlog", "parked turns", "session manager", "router", "bus version"}
+    wanted = {
+        "roundtrip",
+        "disk",
+        "schema",
+        "integrity",
+        "backlog",
+        "parked turns",
+        "session manager",
+        "router",
+        "bus version",
+    }
     assert wanted | {"bus sync", "clock", "streams", "permissions", "index", "recall lexical"} <= set(lines)
     assert [line for line in lines.values() if line["state"] != "ok"] == []
+    assert lines["roundtrip"]["detail"].startswith("save → commit → recall → trigger → file → erase in ")
     text = running.text("doctor")
     assert "✓ disk" in text
     assert text.strip().splitlines()[-1].startswith("ok")
+
+
+def test_the_doctor_leaves_nothing_behind(running: Running) -> None:
+    """No bank to be seen, no memory, no file, no byte of what it saved to try things out."""
+    running.json("doctor")
+    banks = {bank["name"] for bank in running.as_person("banks", "--trash")["banks"]}
+    assert "doctor" not in banks
+    for path in running.data_dir.rglob("*"):
+        if path.is_file():
+            assert b"thermometer" not in path.read_bytes(), path
 
 
 def test_the_doctor_without_a_worker_says_what_to_do(running: Running) -> None:
     """The one question that must work when nothing works."""
     found = running.invoke("doctor", "--timeout", "1", speaks_as="ui-none", code=4)
     assert "known here" in found.stderr
+
+
+def test_files_that_cannot_be_read_degrade_the_report(running: Running) -> None:
+    """A file with broken front matter is named by the doctor, with the exit code of “degraded”, until it is gone."""
+    memory = running.as_person("save", "Mirrored as a file")["memory"]
+    folder = running.data_dir / "local" / "banks" / "main" / "memories"
+    until(lambda: folder.is_dir() and [path for path in folder.iterdir() if memory["id"][-4:].lower() in path.name])
+    (folder / "broken.md").write_text("---\n: [\n---\n")
+    degraded = until(lambda: _degraded(running), 60)
+    assert "broken.md" in json.dumps(degraded)
+    # To an agent it is counted, not named: a file's name tells what it says.
+    seen = report_whatever(running, speaks_as="agent-default")
+    assert seen["files"]["state"] == "degraded"
+    assert "broken" not in json.dumps(seen)
+    (folder / "broken.md").unlink()
+    until(lambda: not _degraded(running), 60)
+
+
+def _degraded(running: Running) -> list[Any]:
+    """Lines that are not fine."""
+    return [line for line in report_whatever(running).values() if line["state"] != "ok"]
+
+
+def report_whatever(running: Running, speaks_as: str = "human-me") -> dict[str, Any]:
+    """The report, whatever the exit code says about it."""
+    for code in (0, 10, 11):
+        try:
+            found = running.json("doctor", code=code, speaks_as=speaks_as)
+        except AssertionError:
+            continue
+        return {check["name"]: check for check in found["checks"]}
+    raise AssertionError("the doctor failed")

@@ -257,8 +257,10 @@ class App:
         async def doctor(caller: Caller, request: object, info: CallInfo) -> DoctorReply:
             tenant = await tenants.get(caller.tenant)
             steps = roundtrip_of(tenant, table, bus, self._subjects, files=self.settings.files)
-            examined = roundtrip(steps) if "erase" in table else None
-            return await vitals.examine(tenant, version(), lambda: extraction_status(tenant), examined)
+            people = caller.route == "human"
+            return await vitals.examine(
+                tenant, version(), lambda: extraction_status(tenant), roundtrip(steps), named=people
+            )
 
         dispatcher = Dispatcher(
             bus,

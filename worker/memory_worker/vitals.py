@@ -39,6 +39,8 @@ log = structlog.get_logger(__name__)
 
 SAMPLE_S = 5.0
 """Pause between readings of what only the store can tell; a scrape sees values at most this old."""
+_SUMMED = ("inbox_turns", "inbox_bytes", "inbox_in_work", "parked_turns", "file_problems")
+"""Gauges that are summed over the open tenants at each reading."""
 PROBE_KEY = "health.probe"
 """Where the commit probe writes."""
 
@@ -70,6 +72,7 @@ class Vitals:
         self._clock = clock
         self._sync_always = sync_always
         self._permission_drift = permission_drift
+        self._examining = asyncio.Lock()
         self._sampled: dict[str, float] = {}
         self._counted: dict[str, float] = {}
 
@@ -126,7 +129,7 @@ class Vitals:
 
     def watch_metrics(self, metrics: Metrics, health: Health) -> None:
         """Connect every gauge."""
-        for name in ("inbox_turns", "inbox_bytes", "inbox_oldest_seconds", "inbox_in_work", "parked_turns"):
+        for name in (*_SUMMED, "inbox_oldest_seconds"):
             metrics.sample(name, lambda name=name: self._sampled.get(name, 0.0))  # type: ignore[misc]
         tenants = self._opened
         metrics.sample("tenants_open", lambda: len(tenants()))
@@ -151,7 +154,7 @@ class Vitals:
             await asyncio.sleep(SAMPLE_S)
 
     async def _sample(self, metrics: Metrics) -> None:
-        totals = dict.fromkeys(("inbox_turns", "inbox_bytes", "inbox_in_work", "parked_turns"), 0.0)
+        totals = dict.fromkeys(_SUMMED, 0.0)
         oldest = 0.0
         for name, tenant in self._opened().items():
             status = await inbox.status(tenant.store.readers, 1)
@@ -160,6 +163,8 @@ class Vitals:
             totals["inbox_bytes"] += size
             totals["inbox_in_work"] += tenant.turns.status().in_work
             totals["parked_turns"] += status.parked_total
+            if tenant.files is not None:
+                totals["file_problems"] += (await tenant.files.status()).problems_total
             if status.oldest_at is not None:
                 oldest = max(oldest, self._clock.now() - status.oldest_at)
             # These outlive the process: what was there before it is not its own doing.
@@ -217,18 +222,19 @@ class Vitals:
         tenant: Tenant,
         version: str,
         status: Callable[[], Awaitable[ExtractionStatusReply]],
-        roundtrip: Examine | None = None,
+        roundtrip: Examine,
+        *,
+        named: bool,
     ) -> DoctorReply:
-        """Run every check for one tenant."""
+        """Run every check for one tenant; files are `named` only to people, since a file's name tells what it says."""
         settings = self._settings()
-        doctor = DoctorService(version)
-        if roundtrip is not None:
-            doctor.add("roundtrip", roundtrip)
+        doctor = DoctorService(version, [("roundtrip", roundtrip)])
         doctor.add("disk", checks.disk(self._directory, settings))
         doctor.add("store", checks.store(lambda: asyncio.to_thread(check_store, tenant.store.path)))
         doctor.add("readers", checks.readers(lambda: reader_lags(tenant), settings))
         doctor.add("index", lambda: _index(tenant))
         doctor.add("arms", checks.arms(lambda: _arms(tenant)))
+        doctor.add("files", lambda: _files(tenant, named=named))
         doctor.add("backlog", checks.backlog(status))
         doctor.add("session manager", checks.sibling("session manager", settings.session_manager, _session(tenant)))
         doctor.add("router", checks.sibling("router", settings.router, _router(tenant)))
@@ -237,7 +243,9 @@ class Vitals:
         doctor.add("streams", checks.streams(self._drift))
         if self._permission_drift is not None:
             doctor.add("permissions", checks.permissions(self._permission_drift))
-        return await doctor.examine()
+        # One at a time: the roundtrips share a scratch bank, and a caller in a loop must not load the worker.
+        async with self._examining:
+            return await doctor.examine()
 
     async def _server_version(self) -> str:
         return self._bus.server_version
@@ -269,6 +277,29 @@ async def _index(tenant: Tenant) -> Sequence[Check]:
 
 async def _arms(tenant: Tenant) -> Mapping[str, str]:
     return tenant.recall.status().arms
+
+
+async def _files(tenant: Tenant, *, named: bool) -> Sequence[Check]:
+    if tenant.files is None:
+        return [checks.ok("files", "not mirrored, as set")]
+    status = await tenant.files.status()
+    unread = [f"{one.path} ({one.reason})" for one in status.problems]
+    failed = [f"{path} ({reason})" for path, reason in status.failures.items()]
+    if not named:
+        unread, failed = ["not named here"] * len(unread), ["not named here"] * len(failed)
+
+    async def problems() -> Sequence[str]:
+        return unread
+
+    lines = list(await checks.files(problems)())
+    seen = f"{status.files:,} files, {status.lag_rows} rows behind, {'watching' if status.watching else 'not watching'}"
+    if failed:
+        seen += f"; {len(failed)} not written: {', '.join(failed[:3])}"
+        return [*lines, checks.degraded("file mirror", seen, "it is tried again; see the disk's line")]
+    if status.vanished:
+        hint = "`memory suggestions` asks whether they are to be deleted; until then nothing is"
+        return [*lines, checks.degraded("file mirror", f"{seen}; many files vanished at once", hint)]
+    return [*lines, checks.ok("file mirror", seen)]
 
 
 def _session(tenant: Tenant) -> Callable[[], Awaitable[object]]:

@@ -71,7 +71,7 @@ def files() -> None:
 def files_status(session: Session) -> None:
     """Show how far behind the files are, and which cannot be read."""
     reply: DoctorReply = session.call("doctor")
-    lines = [check for check in reply.checks if "file" in check.name]
+    lines = [check for check in reply.checks if check.name in ("files", "file mirror", "reader files")]
     shown = DoctorReply(
         state=max((check.state for check in lines), key=list(_EXIT).index, default="ok"),
         checks=lines,

@@ -73,6 +73,7 @@ def memory(record: Memory, *, lead: str = "• ", extra: Sequence[str] = ()) -> 
         notes.append(f"{record.claim.entity}.{record.claim.property}={record.claim.value}")
     notes += ["pinned"] if record.pinned else []
     notes += [f"{record.confidence} confidence"] if record.confidence != "normal" else []
+    notes += [f"protected {record.protected}"] if record.protected else []
     notes += [record.state] if record.state != "live" else []
     notes += [f"until {day(record.expires_at)}"] if record.expires_at and not record.pinned else []
     below = clean(" · ".join([*notes, *extra, record.id]))
@@ -149,13 +150,13 @@ def change(row: Change) -> str:
 
 def revision(row: Change) -> str:
     """One revision of a memory: what it became, who did it."""
-    text = row.after.get("text") if isinstance(row.after, dict) else None
-    tier = row.after.get("tier", "") if isinstance(row.after, dict) else ""
-    number = row.after.get("revision", "?") if isinstance(row.after, dict) else "?"
+    after = row.after if isinstance(row.after, dict) else {}
+    text, tier, number = (str(after.get(key, "")) for key in ("text", "tier", "revision"))
     who = f"{row.actor.route}.{row.actor.principal}"
-    head = f"{number!s:>3}  {moment(row.at)}  {row.type.removeprefix('memory.')} by {who}"
-    below = dim(clean(f"     {tier} · {row.cause.kind} {row.cause.id} · {row.id}"))
-    return "\n".join(line for line in (clean(head), paragraph(str(text), "     ") if text else "", below) if line)
+    head = f"{number:>3}  {moment(row.at)}  {row.type.removeprefix('memory.')} by {who}"
+    note = " · ".join(part for part in (tier, f"{row.cause.kind} {row.cause.id}", row.id) if part)
+    below = f"     {dim(clean(note))}"
+    return "\n".join(line for line in (clean(head), paragraph(text, "     ") if text else "", below) if line)
 
 
 def bank(record: Bank) -> Sequence[object]:
@@ -238,8 +239,9 @@ def use(record: Use) -> str:
 def entity(record: Entity) -> str:
     """One entity in one line."""
     aliases = ", ".join(f"{alias.channel}:{alias.value}" for alias in record.aliases)
-    state = f" · {record.state}" if record.state != "live" else ""
-    return f"{clean(record.name)}  {dim(clean(f'{record.kind}{state} · {aliases} · {record.id}'))}"
+    state = record.state if record.state != "live" else ""
+    note = " · ".join(part for part in (record.kind, state, aliases, record.id) if part)
+    return f"{clean(record.name)}  {dim(clean(note))}"
 
 
 def receipt(record: Receipt) -> str:
