@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
+from memory_contracts.names import DEFAULT_BANK
 from memory_contracts.records import Memory
 from memory_contracts.subjects import Subjects
 from memory_worker.bridges import (
@@ -31,7 +32,7 @@ from memory_worker.feeds import StoreIndexFeed
 from memory_worker.files import Archives, FileRoom, FilesSettings, GateCommands, StoreFeed, StoreLedger, StoreSnapshot
 from memory_worker.forgetting import Forgetting
 from memory_worker.gate import Gate, GateSettings, KeyedVault, Review, Sweeper
-from memory_worker.recall import Embedder, RecallService, RecallSettings
+from memory_worker.recall import Embedder, RecallQuery, RecallService, RecallSettings
 from memory_worker.store import TenantStore
 from memory_worker.store.writer import WriterObserver
 from memory_worker.turn_work import GateCommit, StoreInbox
@@ -40,6 +41,8 @@ log = structlog.get_logger(__name__)
 
 STOP_S = 10.0
 """Seconds that turns being read get to finish when a tenant closes."""
+WARM_UP = "the first question"
+"""A recall made at the start, for nobody."""
 KEY_FILE = "tenant.key"
 """File (0600) of the key under which forgotten texts are hashed and protected values wrapped."""
 KEY_BYTES = 32
@@ -140,6 +143,8 @@ class Tenant:
         try:
             await self.gate.open()
             await self.recall.start()
+            # What is loaded at first use is loaded now: the first turn's context has a deadline to keep.
+            await self.recall.recall((DEFAULT_BANK,), RecallQuery(text=WARM_UP))
             await self.relay.start()
             if self.files is not None:
                 await self.files.open()
