@@ -16,6 +16,10 @@ from memory_worker.recall.settings import RecallSettings
 DATE_WEIGHT = 6.0
 """How telling a date in a query is when coverage is judged; a rare word is 10, a common one 4."""
 
+_AUXILIARIES = frozenset(
+    ("is", "was", "are", "were", "do", "does", "did", "has", "have", "had", "can", "could", "will", "would", "should")
+)
+_POSSESSIVE = regex.compile(r"['’]s?$")
 _NAME = regex.compile(r"^\p{Lu}\p{Ll}+")
 
 
@@ -92,14 +96,17 @@ def make(text: str, now: float, entities: EntityTable, settings: RecallSettings)
 
 
 def _named(text: str) -> frozenset[str]:
-    """The folded words of an English query written like names: capitalised, and not where a sentence begins."""
+    """The folded names that an English question asks about: capitalised, after an auxiliary verb or with a possessive.
+
+    “What is Ben allergic to?” asks about Ben and nobody else; “Where did I park the Tesla?” is no question about Tesla.
+    """
     words = text.split()
     if detect(text) != ENGLISH or not any(w.islower() for w in words):
         return frozenset()
     return frozenset(
         fold(match.group())
         for before, word in pairwise(words)
-        if before[-1] not in ".!?:" and (match := _NAME.match(word))
+        if (match := _NAME.match(word)) and (before.lower() in _AUXILIARIES or _POSSESSIVE.search(word))
     )
 
 
