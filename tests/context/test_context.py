@@ -155,9 +155,10 @@ async def test_an_over_long_memory_is_clipped_and_stays_whole_in_the_store(here:
 
 
 async def test_only_the_best_memory_of_a_subject_is_given(here: Room) -> None:
-    """Where a person's word and a later guess have one subject, the person's word is given."""
-    await here.save("Ana's favourite tea is green tea", subject="ana tea")
-    await here.learn("Ana's favourite tea may be black tea", subject="ana tea")
+    """Extraction adds and never replaces: of two of its statements on one subject the newer is given."""
+    await here.learn("Ana's favourite tea is black tea", "t1", subject="ana tea")
+    here.clock.at += 60
+    await here.learn("Ana's favourite tea is green tea", "t2", subject="ana tea")
     assert texts(await here.context("What is Ana's favourite tea?")) == ["Ana's favourite tea is green tea"]
 
 

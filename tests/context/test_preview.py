@@ -45,6 +45,24 @@ async def test_preview_says_what_was_left_out_and_why(here: Room) -> None:
     assert len(shown.items) < 6
 
 
+async def test_preview_names_what_was_not_relevant_enough(here: Room) -> None:
+    """A memory under the relevance floor is named with that reason."""
+    memory = await here.save("Ana's cat is called Mio")
+    shown = await here.preview("Is the cathedral open on Sundays, Ana?")
+    assert texts(shown) == []
+    assert [(item.id, item.reason) for item in shown.left_out] == [(memory.id, "floor")]
+
+
+async def test_preview_names_what_a_better_memory_speaks_for(here: Room) -> None:
+    """Of one subject the newer statement is given; the older is named as left out for it."""
+    await here.learn("Ana's favourite tea is black tea", "t1", subject="ana tea")
+    here.clock.at += 60
+    await here.learn("Ana's favourite tea is green tea", "t2", subject="ana tea")
+    shown = await here.preview("What is Ana's favourite tea?")
+    assert texts(shown) == ["Ana's favourite tea is green tea"]
+    assert [item.reason for item in shown.left_out] == ["subject"]
+
+
 async def test_preview_without_a_session_knows_nothing_of_one(here: Room) -> None:
     """A hypothetical message is answered as for a new session."""
     await here.save("Ana's cat is called Mio")

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from memory_contracts.errors import FunctionError
-from memory_contracts.functions.recalling import ArmReport, RecallReply, RecallRequest
+from memory_contracts.functions.recalling import ArmReport, LeftOut, RecallReply, RecallRequest
 from memory_contracts.functions.recalling import Recalled as RecalledReply
 from memory_contracts.names import LEARNED_RULE
 from memory_contracts.records import Bank
@@ -59,6 +59,7 @@ class ContextRecaller:
             mode=outcome.mode,
             arms=[arm_report(arm) for arm in outcome.arms],
             cut=outcome.cut,
+            near=[LeftOut(id=left.id, reason=left.reason, score=left.score) for left in outcome.left],
         )
 
 

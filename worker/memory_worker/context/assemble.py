@@ -114,7 +114,7 @@ class Assembler:
             steps=steps,
             confirmed=confirmed,
             reports=session.reports or any(memory in session.given for memory in ask.known or ()),
-            left_out=[*choice.left_out, *answer.near],
+            left_out=_left_out(choice, answer),
             arms=list(answer.arms),
         )
 
@@ -236,6 +236,12 @@ class Assembler:
             else:
                 changed.add(memory.id)
         return holds - changed, changed, confirmed
+
+
+def _left_out(choice: select.Choice, answer: RecallAnswer) -> list[LeftOut]:
+    """Everything that was looked at and not given, once; a pinned memory is given or not whatever its relevance."""
+    settled = {entry.memory.id for entry in choice.entries} | {item.id for item in choice.left_out}
+    return [*choice.left_out, *(item for item in answer.near if item.id not in settled)]
 
 
 def scores_of(scored: Mapping[str, select.Scored]) -> dict[str, float]:

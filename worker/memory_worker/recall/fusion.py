@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from memory_worker.recall.query import Left
 from memory_worker.recall.search import Found
 from memory_worker.recall.settings import RecallSettings
 
@@ -45,6 +46,10 @@ TIER_STEP, CONFIDENCE_STEP, CORROBORATION_STEP, CORROBORATION_MAX, RECENCY = 0.0
 """Per step of tier, confidence and corroboration, and between the oldest and the newest row: they decide near-ties."""
 
 
+LEFT_MAX = 20
+"""Most rows that an explained recall names as left out."""
+
+
 class Ranked(NamedTuple):
     """One row in the final order, with the parts of its score."""
 
@@ -62,6 +67,8 @@ class Ranking(NamedTuple):
     rows: list[Ranked]
     below_floor: int
     repeats: int
+    left: list[Left]
+    """The best that were left out, when that was asked for."""
 
 
 class _Scored(NamedTuple):
@@ -72,8 +79,8 @@ class _Scored(NamedTuple):
     relevance: Floats
 
 
-def rank(found: Sequence[Found], limit: int, settings: RecallSettings) -> Ranking:
-    """The best `limit` rows over all banks (nearest first in `found`)."""
+def rank(found: Sequence[Found], limit: int, settings: RecallSettings, *, explain: bool = False) -> Ranking:
+    """The best `limit` rows over all banks (nearest first in `found`); with `explain` also what was left out."""
     top_lexical = max((max(float(f.lexical.max(initial=0)), LEXICAL_FULL * f.ideal) for f in found), default=0.0) or 1.0
     top_cosine = max((float(f.cosine.max(initial=0)) for f in found), default=0.0)
     scored = [_scores(f, top_lexical, max(top_cosine, COSINE_FULL), settings) for f in found]
@@ -84,6 +91,7 @@ def rank(found: Sequence[Found], limit: int, settings: RecallSettings) -> Rankin
     )
     kept = [_kept(f, s, best, clear, settings) for f, s in zip(found, scored, strict=True)]
     below = sum(len(f.rows) for f in found) - sum(len(k) for k in kept)
+    left = _under_floor(found, scored, kept) if explain else []
     entries = _in_order(found, scored, kept)
     rows: list[Ranked] = []
     repeats: list[Ranked] = []
@@ -96,6 +104,9 @@ def rank(found: Sequence[Found], limit: int, settings: RecallSettings) -> Rankin
         subject = int(c["subject"][row])
         if subject and subjects.get((depth, subject), row) != row and not bool(c["superseded"][row]):
             dropped += 1
+            if explain:
+                beaten = bytes(c["id"][row]).decode()
+                left.append(Left(id=beaten, bank=f.bank.name, score=_rounded(s.relevance[i]), reason="subject"))
             continue
         family = int(c["family"][row])
         score = best_relevance * min(1.0, order / best) if best else 0.0
@@ -124,7 +135,23 @@ def rank(found: Sequence[Found], limit: int, settings: RecallSettings) -> Rankin
             break
     rows = rows[:limit]
     rows += repeats[: limit - len(rows)]
-    return Ranking(rows, below, dropped)
+    left.sort(key=lambda item: (-item.score, item.id))
+    return Ranking(rows, below, dropped, left[:LEFT_MAX])
+
+
+def _under_floor(found: Sequence[Found], scored: Sequence[_Scored], kept: Sequence[Positions]) -> list[Left]:
+    """The most relevant rows of each bank that are not relevant enough."""
+    left: list[Left] = []
+    for f, s, k in zip(found, scored, kept, strict=True):
+        under = np.setdiff1d(np.arange(len(f.rows)), k)
+        for i in under[np.argsort(-s.relevance[under], kind="stable")][:LEFT_MAX].tolist():
+            memory_id = bytes(f.bank.columns["id"][int(f.rows[i])]).decode()
+            left.append(Left(id=memory_id, bank=f.bank.name, score=_rounded(s.relevance[i]), reason="floor"))
+    return left
+
+
+def _rounded(value: np.float32) -> float:
+    return round(float(value), 4)
 
 
 def _scores(f: Found, top_lexical: float, top_cosine: float, settings: RecallSettings) -> _Scored:

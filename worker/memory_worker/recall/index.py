@@ -189,7 +189,7 @@ class TenantIndex:
         names = self.entities.resolve(query.entity) if query.entity is not None else frozenset[str]()
         banks = [self.banks[name] for name in dict.fromkeys(scope) if name in self.banks]
         found = [search(bank, plan, query, names, vector, now, settings) for bank in banks]
-        ranking = rank(found, query.limit, settings)
+        ranking = rank(found, query.limit, settings, explain=query.explain)
         hits = [
             Hit(id=r.id, bank=r.bank, score=r.score, arms=r.arms, parts=r.parts if query.explain else None)
             for r in ranking.rows
@@ -198,7 +198,12 @@ class TenantIndex:
         mode = "+".join(arm.name for arm in arms if arm.state in ("ok", "cut", "empty")) or "none"
         cut = sorted({c for f in found for c in f.cut} | ({"query"} if plan.cut else set()))
         return SearchResult(
-            hits=hits, arms=arms, mode=mode, cut=", ".join(cut) or None, below_floor=ranking.below_floor
+            hits=hits,
+            arms=arms,
+            mode=mode,
+            cut=", ".join(cut) or None,
+            below_floor=ranking.below_floor,
+            left=ranking.left,
         )
 
     def _arms(

@@ -1,5 +1,6 @@
 """The plain values that recall takes and returns."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -59,6 +60,15 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
     embedded: float | None = None
 
 
+class Left(msgspec.Struct, frozen=True, kw_only=True):
+    """A row that was not returned: it is not relevant enough (`floor`), or another speaks for its `subject`."""
+
+    id: str
+    bank: str
+    score: float
+    reason: Literal["floor", "subject"]
+
+
 class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     """What the index found, best first. `cut` names what a bound left out; `below_floor` counts what was not
     relevant."""
@@ -68,6 +78,7 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     mode: str
     cut: str | None = None
     below_floor: int = 0
+    left: Sequence[Left] = ()
 
 
 class RecalledMemory(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,6 +99,8 @@ class RecallOutcome(msgspec.Struct, frozen=True, kw_only=True):
     cut: str | None = None
     seq: int = 0
     """Journal sequence the answer includes."""
+    left: Sequence[Left] = ()
+    """The best that were left out, when asked to explain."""
 
 
 class RecallStatus(msgspec.Struct, frozen=True, kw_only=True):

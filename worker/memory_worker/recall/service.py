@@ -164,7 +164,7 @@ class RecallService:
             for a in result.arms
         ]
         cut = ", ".join(c for c in (result.cut, late, problem) if c)
-        return RecallOutcome(memories=memories, mode=result.mode, arms=arms, cut=cut or None, seq=seq)
+        return RecallOutcome(memories=memories, mode=result.mode, arms=arms, cut=cut or None, seq=seq, left=result.left)
 
     async def _hydrated(self, hits: Sequence[Hit]) -> list[RecalledMemory]:
         """The found memories from the store; one that was erased since is left out."""
