@@ -273,15 +273,16 @@ def _lexical_parts(looked: list[Looked], rows: Rows) -> tuple[Floats, Floats]:
 
 
 def _lacking(looked: list[Looked], rows: Rows) -> Mask:
-    """Rows without an identifier of the query that other rows have; every row when a name of it is unknown here."""
+    """Rows without an identifier or name of the query that other rows have; every row when nobody here has the name."""
     lacking = np.zeros(len(rows), np.bool_)
     wanted = rows.astype(np.uint32)
-    exact = [g for g in looked if g.group.kind == "identifier" and len(g.rows)]
-    if exact:
-        has = np.zeros(len(rows), np.bool_)
-        for group in exact:
-            has |= find(group.rows, wanted) >= 0
-        lacking |= ~has
+    for kind in ("identifier", "name"):
+        exact = [g for g in looked if g.group.kind == kind and len(g.rows)]
+        if exact:
+            has = np.zeros(len(rows), np.bool_)
+            for group in exact:
+                has |= find(group.rows, wanted) >= 0
+            lacking |= ~has
     if any(g.group.kind == "name" and not len(g.rows) for g in looked):
         lacking[:] = True
     return lacking
