@@ -32,8 +32,8 @@ CLEAR_SHARE, CLEAR_ORDER = 0.65, 0.7
 """A row that holds nearly the whole query and means the same is a clear answer. Beside one, a row that holds less than
 CLEAR_SHARE of the query and ranks below CLEAR_ORDER of the best is another matter, and is not returned."""
 MISSING = 0.5
-"""Factor on the relevance of a row that lacks what the query names exactly: an identifier or number that other rows have,
-or the person it asks about; of every row when the bank has never heard of that person."""
+"""Factor on the relevance of a row that lacks what the query names exactly: an identifier or number that other rows
+have, or the person it asks about; of every row when the bank has never heard of that person."""
 BESIDE = 0.15
 """Share of a row's ranking score that the rows said just before and after it get."""
 BESIDE_RELEVANCE = 0.5
