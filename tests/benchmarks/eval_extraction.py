@@ -1,12 +1,12 @@
 """Measure what the rule-based extractor keeps of real chats, beside two baselines computed in the same run.
 
-    python tests/benchmarks/eval_extraction.py --data DIR
+    python -m tests.benchmarks.eval_extraction --data DIR [--ranker recall]
 
 DIR/chats holds `NAME.turns.jsonl` (one turn-completed event a line) and `NAME.questions.json`
 (`{id, ability, question, answer, instruction, preference, evidence: [message ids]}`).
 
-All three systems are ranked by the same plain BM25 (k1 1.2, b 0.75, stemmed, stop words out), so a difference between
-rows is a difference in what was stored:
+All three systems are ranked by the same plain BM25 (k1 1.2, b 0.75, stemmed, stop words out), or with `--ranker recall`
+by the product's own recall, so a difference between rows is a difference in what was stored:
 
 * `rules`: what the extractor kept, learned lines included;
 * `messages`: every user message whole;
@@ -20,18 +20,25 @@ import re
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import Stemmer
 
+from memory_contracts.names import RECALL_LIMIT_MAX, TEXT_MAX_CHARS
+from memory_contracts.records import Memory, Source
 from memory_contracts.turns import TurnMessage
 from memory_worker.extraction import Candidate, Checker, RuleExtractor, read_messages
+from memory_worker.recall import Embedder, RecallQuery, RecallSettings, StaticEmbedder, TenantIndex
 
 TOP = 8
 BLOCK_CHARS = 1_200
+LONG_AGO = datetime(2024, 1, 1, tzinfo=UTC)
 K1, B = 1.2, 0.75
 HELD = 0.6  # share of an instruction's content words one stored text must hold to count as holding it
 HELD_SAID = 1 / 3  # the same for a text from the very message that said it: the questions word preferences anew
@@ -92,6 +99,36 @@ class Index:
         return [self.rows[n] for n in sorted(scores, key=lambda n: (-scores[n], n))]
 
 
+class RecallIndex:
+    """The product's own recall over one chat's stored texts: all arms, with the floor."""
+
+    def __init__(self, rows: list[Stored], embedder: Embedder) -> None:
+        self._rows = {f"mem_{n:026d}": row for n, row in enumerate(rows)}
+        self._index = TenantIndex(RecallSettings(), embedder)
+        self._index.put_all(
+            Memory(
+                id=name,
+                bank="main",
+                text=row.text[:TEXT_MAX_CHARS],
+                kind="fact",
+                tier="inferred",
+                source=Source(route="system", principal="worker"),
+                created_at=LONG_AGO,
+                updated_at=LONG_AGO,
+                last_seen_at=LONG_AGO,
+            )
+            for name, row in self._rows.items()
+        )
+
+    def rank(self, query: str) -> list[Stored]:
+        """What recall returns, best first."""
+        asked = RecallQuery(text=query, limit=RECALL_LIMIT_MAX)
+        return [self._rows[hit.id] for hit in self._index.search(["main"], asked, LONG_AGO.timestamp()).hits]
+
+
+Ranker = Callable[[list[Stored]], Index | RecallIndex]
+
+
 @dataclass
 class Figures:
     """Sums over the questions of one or more chats."""
@@ -146,9 +183,11 @@ def holds(wanted: str, rows: list[Stored], share: float = HELD) -> bool:
     return any(len(need & set(words(row.text))) >= share * len(need) for row in rows)
 
 
-def measure(rows: list[Stored], questions: list[dict[str, Any]], turns: int, user_chars: int) -> Figures:
+def measure(
+    rows: list[Stored], questions: list[dict[str, Any]], turns: int, user_chars: int, ranker: Ranker = Index
+) -> Figures:
     """The table's figures for one system on one chat."""
-    index = Index(rows)
+    index = ranker(rows)
     got = Figures(user_chars=user_chars, stored_chars=sum(len(r.text) for r in rows), memories=len(rows), turns=turns)
     learned = [r for r in rows if r.learned]
     got.learned = len(learned)
@@ -198,7 +237,7 @@ def extract(turns: list[dict[str, Any]], extractor: RuleExtractor) -> list[Candi
     return kept
 
 
-def run(chats: Path, verbose: bool) -> int:
+def run(chats: Path, *, verbose: bool = False, ranker: Ranker = Index) -> int:
     """Print the table; the exit code is 0 when every aim is met."""
     extractor = RuleExtractor()
     totals = {name: Figures() for name in ("rules", "messages", "sentences")}
@@ -233,7 +272,7 @@ def run(chats: Path, verbose: bool) -> int:
             if c.standing and not re.match(r"(?i)(always|never|from now on|please always)\b", c.text)
         ]
         for system, rows in systems.items():
-            got = measure(rows, questions, len(turns), user_chars)
+            got = measure(rows, questions, len(turns), user_chars, ranker)
             totals[system].add(got)
             if system == "rules":
                 shares.append(got.stored_share)
@@ -281,13 +320,17 @@ def main() -> int:
     """Read the arguments and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--ranker", choices=("bm25", "recall"), default="bm25", help="what ranks the stored texts")
     parser.add_argument("--verbose", action="store_true", help="print the learned lines of every chat")
     args = parser.parse_args()
     chats = args.data / "chats"
     if not chats.is_dir():
         print(f"no chats under {args.data}", file=sys.stderr)
         return 2
-    return run(chats, args.verbose)
+    ranker: Ranker = Index
+    if args.ranker == "recall":
+        ranker = partial(RecallIndex, embedder=StaticEmbedder())
+    return run(chats, verbose=args.verbose, ranker=ranker)
 
 
 if __name__ == "__main__":

@@ -280,10 +280,14 @@ async def test_a_failed_turn_holds_back_its_session_only(tmp_path: Path) -> None
         await world.publish(turn("t2", said("I prefer milk")), turn("t3", said("I prefer juice"), session="s2"))
         await eventually(lambda: len(world.router.asked) == 2)
         asked = world.router.asked[1].messages[0].content
-        status = await world.status()
+
+        async def only_the_session_waits() -> bool:
+            return (await world.status()).backlog == 2
+
+        await eventually(only_the_session_waits, "two turns that wait")
 
     assert "juice" in asked
-    assert status.backlog == 2
+    assert len(world.router.asked) == 2
 
 
 async def test_an_unreadable_reply_is_parked_with_the_reply_after_one_repair(tmp_path: Path) -> None:

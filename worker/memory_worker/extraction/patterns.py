@@ -59,7 +59,8 @@ class Language(msgspec.Struct, frozen=True):
     hedge: re.Pattern[str] | None
     ask: re.Pattern[str] | None
     rejoin: re.Pattern[str] | None
-    topic: re.Pattern[str] | None
+    joint: re.Pattern[str] | None
+    weighty: re.Pattern[str] | None
     question: re.Pattern[str] | None
     filler: frozenset[str]
     ephemeral: re.Pattern[str] | None
@@ -118,7 +119,8 @@ def _language(data: dict[str, Any]) -> Language:
         hedge=_compile(hedge),
         ask=_compile(ask and f"{joint}(?:{ask})"),
         rejoin=_compile(rejoin and rf"(?:[,;]\s*|\s+)(?:{rejoin})"),
-        topic=_compile(_alternatives(cut.get("topic"))),
+        joint=_compile(_alternatives(cut.get("joint"))),
+        weighty=_compile(_alternatives(cut.get("weighty"))),
         question=_compile(_alternatives(cut.get("question"))),
         filler=frozenset(cut.get("filler", "").split("|")),
         ephemeral=_compile(_alternatives(refuse.get("ephemeral"))),

@@ -31,7 +31,7 @@ _WORD = re.compile(r"[^\W_][\w'’-]*")
 _QUOTED = re.compile(r"[\"“«][^\"“”«»]{0,400}[\"”»]")
 _EDGES = " \t\n,;:—–-.!。！、，：।۔"
 _CONJUNCTION = re.compile(
-    r"^(?:and|but|so|or|plus|also|because|since|considering|that|then|which)\b[\s,]*", re.IGNORECASE
+    r"(?:and|but|so|or|plus|also|because|since|considering|that|then|which)\b[\s,]*", re.IGNORECASE
 )
 
 
@@ -64,20 +64,18 @@ class RuleExtractor:
         if asked is not None:
             yield asked
             return
-        for clause in self._clauses(sentence):
-            pattern = self._pattern(clause)
-            if pattern is not None:
-                yield Candidate(
-                    text=_capital(clause),
-                    kind=pattern.kind,
-                    quote=clause,
-                    message_id=message.id,
-                    role=message.role,
-                    entities=self._names(clause),
-                    subject=pattern.subject,
-                    pattern=f"{self._main.code}.{pattern.name}",
-                    occurred_at=said_date(clause, message.at),
-                )
+        for clause, pattern in self._statements(sentence):
+            yield Candidate(
+                text=_capital(clause),
+                kind=pattern.kind,
+                quote=clause,
+                message_id=message.id,
+                role=message.role,
+                entities=self._names(clause),
+                subject=pattern.subject,
+                pattern=f"{self._main.code}.{pattern.name}",
+                occurred_at=said_date(clause, message.at),
+            )
 
     def _standing(self, sentence: Sentence, message: ReadMessage) -> Candidate | None:
         """Find a standing instruction; what stands in quotation marks is somebody else's."""
@@ -132,24 +130,47 @@ class RuleExtractor:
             standing=standing,
         )
 
-    def _clauses(self, sentence: Sentence) -> Iterator[str]:
-        """Give the parts of a sentence that tell, without the parts that ask."""
-        language = self._main
+    def _statements(self, sentence: Sentence) -> Iterator[tuple[str, Pattern]]:
+        """Give what a sentence tells, word for word, with the pattern that found it."""
         text = sentence.text
+        for told in self._told(sentence):
+            start, end = _trimmed(text, *told)
+            if not CLAUSE_MIN_CHARS <= end - start <= CLAUSE_MAX_CHARS:
+                continue
+            pattern = self._pattern(text[start:end])
+            if pattern is None:
+                continue
+            end = self._without_tail(text, start, end)
+            hedge = self._main.hedge.match(text, start, end) if self._main.hedge else None
+            yield text[hedge.end() if hedge else start : end], pattern
+
+    def _without_tail(self, text: str, start: int, end: int) -> int:
+        """Cut what follows the part with the numbers, dates and names where it adds none, gives no reason and fits no
+        pattern by itself."""
+        language = self._main
+        while language.joint and language.weighty:
+            joint = max((match.start() for match in language.joint.finditer(text, start, end)), default=start)
+            head, tail = text[start:joint], text[joint:end]
+            if len(head) < CLAUSE_MIN_CHARS or not self._has_detail(head):
+                break
+            if self._has_detail(tail) or language.weighty.search(tail) or self._pattern(_bare(tail)):
+                break
+            end = joint
+        return end
+
+    def _told(self, sentence: Sentence) -> Iterator[tuple[int, int]]:
+        """Give where the parts of a sentence lie that tell something, without the parts that ask."""
+        language, text = self._main, sentence.text
         if sentence.listed:
-            yield text.strip(_EDGES)
+            yield 0, len(text)
             return
-        pos = 0
         lead = language.lead.match(text) if language.lead else None
-        if lead:
-            pos = lead.end()
+        pos = lead.end() if lead else 0
         asking = bool(language.question and language.question.match(text, pos))
         while pos < len(text):
             if not asking:
                 ask = language.ask.search(text, pos) if language.ask else None
-                clause = self._told(text[pos : ask.start() if ask else len(text)])
-                if clause:
-                    yield clause
+                yield pos, ask.start() if ask else len(text)
                 if not ask:
                     return
                 pos = ask.end()
@@ -158,25 +179,6 @@ class RuleExtractor:
                 return
             pos = rejoin.end()
             asking = False
-
-    def _told(self, text: str) -> str:
-        """Cut feelings and conjunctions from the start of a clause; empty when too little is left."""
-        clause = text.strip(_EDGES + "?")
-        while True:
-            before = clause
-            hedge = self._main.hedge.match(clause) if self._main.hedge else None
-            if hedge and len(clause) - hedge.end() >= CLAUSE_MIN_CHARS:
-                clause = self._without_topic(clause[hedge.end() :])
-            clause = _CONJUNCTION.sub("", clause).strip(_EDGES)
-            if clause == before:
-                return clause if CLAUSE_MIN_CHARS <= len(clause) <= CLAUSE_MAX_CHARS else ""
-
-    def _without_topic(self, clause: str) -> str:
-        """Cut what a feeling was about where it says nothing: “my budget, and I prefer …” keeps “I prefer …”."""
-        topic = self._main.topic.search(clause) if self._main.topic else None
-        if topic is None or len(clause) - topic.end() < CLAUSE_MIN_CHARS or self._has_detail(clause[: topic.start()]):
-            return clause
-        return clause[topic.end() :]
 
     def _has_detail(self, clause: str) -> bool:
         """Whether a clause holds a number, a date or a name."""
@@ -202,6 +204,27 @@ class RuleExtractor:
             return ()
         names = (_POSSESSIVE.sub("", name) for name in _NAME.findall(clause))
         return tuple(dict.fromkeys(n for n in names if n not in self._main.not_names))[:LABELS_MAX]
+
+
+def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    """Leave out punctuation at both ends of a part, and conjunctions at its start."""
+    while True:
+        before = start
+        while start < end and text[start] in _EDGES:
+            start += 1
+        conjunction = _CONJUNCTION.match(text, start, end)
+        if conjunction:
+            start = conjunction.end()
+        if start == before:
+            break
+    while end > start and text[end - 1] in _EDGES + "?":
+        end -= 1
+    return start, end
+
+
+def _bare(text: str) -> str:
+    start, end = _trimmed(text, 0, len(text))
+    return text[start:end]
 
 
 def _capital(text: str) -> str:
