@@ -1,6 +1,6 @@
 """A gate over a real store, with a clock that tests move and callers of every route."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +144,23 @@ def plain(value: msgspec.Struct) -> Any:
 
 def _render(bank: str, memories: Sequence[Memory], total: int) -> str:
     return "\n".join(memory.text for memory in memories)
+
+
+MakeWorld = Callable[..., Awaitable[World]]
+
+
+@pytest.fixture
+async def make_world(tmp_path: Path) -> AsyncIterator[MakeWorld]:
+    """Make tenants with settings of their own; every one is closed at the end."""
+    made: list[World] = []
+
+    async def make(settings: GateSettings | None = None, tenant: str = "local", under: str = "tenants") -> World:
+        made.append(await World(tmp_path / under, settings, tenant).open())
+        return made[-1]
+
+    yield make
+    for one in made:
+        await one.close()
 
 
 @pytest.fixture

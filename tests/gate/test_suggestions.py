@@ -1,6 +1,5 @@
 """What code does not decide alone waits for a person: once, shown beside what it would replace, and never for good."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,7 +23,7 @@ from memory_contracts.records import Claim, ProposedChange, Suggestion
 from memory_worker.gate import GateSettings, Lessons, proposals
 from memory_worker.gate.access import open_bank
 from memory_worker.store import Caller, Origin
-from tests.gate.conftest import ANA, BEN, CODER, CONSOLIDATE, SENSOR, WRITER, World, code_of, said
+from tests.gate.conftest import ANA, BEN, CODER, CONSOLIDATE, SENSOR, WRITER, MakeWorld, World, code_of, said
 
 
 def suggestion_of(reply: Any) -> Suggestion:
@@ -347,15 +346,14 @@ async def test_only_people_decide(world: World, caller: Caller) -> None:
     assert len(await world.waiting()) == 1
 
 
-async def test_deciders_setting(tmp_path: Path) -> None:
+async def test_deciders_setting(make_world: MakeWorld) -> None:
     """With deciders named, other people are refused."""
-    world = await World(tmp_path, GateSettings(deciders=("ben",))).open()
+    world = await make_world(GateSettings(deciders=("ben",)))
     held = suggestion_of(await propose(world, CODER, "save", text="one"))
     request = SuggestionDecideRequest(ids=[held.id], decision="approve")
     assert await code_of(world.review.suggestion_decide(ANA, request)) == "forbidden"
     [one] = (await world.review.suggestion_decide(BEN, request)).decided
     assert one.state == "approved"
-    await world.close()
 
 
 @pytest.mark.parametrize(
