@@ -16,6 +16,10 @@ SUBJECT_MAX_CHARS = 4_096
 """Longest subject that is parsed, in characters; the server's own protocol line limit."""
 
 
+TURN_STREAM = "TURNS"
+"""Name of the stream that holds finished turns until they are in the inbox."""
+
+
 class RpcAddress(msgspec.Struct, frozen=True):
     """Who calls which function: the parsed form of a request subject."""
 
@@ -66,6 +70,12 @@ class Subjects(msgspec.Struct, frozen=True):
 
     prefix: str = "memory.v1"
     turn_prefix: str = "turn.v1"
+    turn_stream: str = TURN_STREAM
+
+    @property
+    def owns_turns(self) -> bool:
+        """Whether the turn stream is ours; one of another name is a harness's, and not made or judged by us."""
+        return self.turn_stream == TURN_STREAM
 
     # Requests
 
@@ -176,8 +186,6 @@ class Subjects(msgspec.Struct, frozen=True):
         return TurnAddress(parts[0], session_id) if session_id else None
 
 
-TURN_STREAM = "TURNS"
-"""Name of the stream that holds finished turns until they are in the inbox."""
 TURN_CONSUMER = "memory-worker"
 """Durable name of the intake consumer."""
 

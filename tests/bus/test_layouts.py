@@ -296,3 +296,20 @@ def test_tenant_names_do_not_mix() -> None:
     text = render(Layout(tenants=("local", "acme")), [])
     local = text[text.index('\n  "local" {') : text.index('\n  "acme" {')]
     assert "acme" not in local
+
+
+async def test_a_harnesss_own_stream_is_used_and_not_judged(nats_server: BusUnderTest, bus_as: BusAs) -> None:
+    """Turns may come from a stream of the harness: only our consumer on it is made and verified, never the stream."""
+    admin = await bus_as("admin")
+    theirs = Subjects(turn_prefix="harness.v1", turn_stream="HARNESS")
+    config = {"name": "HARNESS", "subjects": ["harness.v1.>"], "storage": "memory", "retention": "interest"}
+    await js.call(admin, "STREAM.CREATE.HARNESS", config)
+    with pytest.raises(StreamDrift, match="consumer HARNESS/memory-worker is missing"):
+        await verify_streams(admin, theirs, TENANTS)
+    await create_streams(admin, theirs, TENANTS)
+    await verify_streams(admin, theirs, TENANTS)
+    assert (await js.call(admin, "STREAM.INFO.HARNESS"))["config"]["retention"] == "interest"
+    layout = Layout(turn_prefix="harness.v1", turn_stream="HARNESS")
+    granted = worker_permissions(layout, "_INBOX.memory.worker").publish
+    assert "$JS.API.CONSUMER.MSG.NEXT.HARNESS.memory-worker" in granted
+    assert not [one for one in granted if ".TURNS" in one]

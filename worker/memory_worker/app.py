@@ -109,7 +109,7 @@ class App:
         self.health = Health()
         self.systemd = Systemd()
         self._directory = DataDirectory(Path(settings.data_dir))
-        self._subjects = Subjects(settings.prefix, settings.turn_prefix)
+        self._subjects = Subjects(settings.prefix, settings.turn_prefix, settings.turn_stream)
         self._stack = contextlib.AsyncExitStack()
         self._server: EmbeddedBus | None = None
         self._bus: Bus | None = None
@@ -163,6 +163,7 @@ class App:
             tenants=self._served(),
             prefix=settings.prefix,
             turn_prefix=settings.turn_prefix,
+            turn_stream=settings.turn_stream,
             session_subjects=(settings.session_get_subject, settings.session_messages_subject),
             router_subjects=(
                 settings.router_complete_subject,

@@ -16,7 +16,7 @@ from memory_contracts.errors import FunctionError
 from memory_contracts.functions.base import Reply
 from memory_contracts.functions.operations import Check, DoctorReply, ExtractionStatusReply
 from memory_contracts.functions.recalling import PreviewReply, RecallReply
-from memory_contracts.subjects import TURN_STREAM, Subjects
+from memory_contracts.subjects import Subjects
 from memory_worker.bus import Bus, CallInfo, Handler, Intake, StreamDrift, verify_streams
 from memory_worker.clock import Clock
 from memory_worker.config import Settings
@@ -255,7 +255,7 @@ class Vitals:
 
     async def _skew(self) -> float:
         asked = self._clock.now()
-        info = await jetstream.call(self._bus, f"STREAM.INFO.{TURN_STREAM}")
+        info = await jetstream.call(self._bus, f"STREAM.INFO.{self._subjects.turn_stream}")
         answered = self._clock.now()
         return (asked + answered) / 2 - msgspec.convert(info["ts"], datetime).timestamp()
 

@@ -50,6 +50,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     tenants: tuple[str, ...] = ("local",)
     prefix: str = "memory.v1"
     turn_prefix: str = "turn.v1"
+    turn_stream: str = TURN_STREAM
     session_subjects: tuple[str, ...] = ("session.v1.{tenant}.get", "session.v1.{tenant}.messages")
     router_subjects: tuple[str, ...] = (
         "router.v1.{tenant}.complete",
@@ -60,7 +61,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def subjects(self) -> Subjects:
         """The subjects under this layout's prefixes."""
-        return Subjects(self.prefix, self.turn_prefix)
+        return Subjects(self.prefix, self.turn_prefix, self.turn_stream)
 
     @property
     def js_prefix(self) -> str:
@@ -114,7 +115,7 @@ def permissions(layout: Layout, user: User) -> Permissions:
 def worker_permissions(layout: Layout, inbox_prefix: str) -> Permissions:
     """What the worker needs: answer, publish triggers, take turns, and erase from its own streams by sequence."""
     subjects = layout.subjects
-    own_streams = [TURN_STREAM]
+    own_streams = [layout.turn_stream]
     for tenant in layout.tenants:
         own_streams += [event_stream(tenant), private_stream(tenant)]
     publish = [
@@ -124,9 +125,9 @@ def worker_permissions(layout: Layout, inbox_prefix: str) -> Permissions:
         f"{layout.prefix}.private-event.>",
         USER_INFO,
         DISCOVERY,
-        f"{JS_API}.CONSUMER.MSG.NEXT.{TURN_STREAM}.{TURN_CONSUMER}",
-        f"{JS_API}.CONSUMER.INFO.{TURN_STREAM}.{TURN_CONSUMER}",
-        *_acks(TURN_STREAM, TURN_CONSUMER),
+        f"{JS_API}.CONSUMER.MSG.NEXT.{layout.turn_stream}.{TURN_CONSUMER}",
+        f"{JS_API}.CONSUMER.INFO.{layout.turn_stream}.{TURN_CONSUMER}",
+        *_acks(layout.turn_stream, TURN_CONSUMER),
     ]
     for stream in own_streams:
         publish += [f"{JS_API}.STREAM.{call}.{stream}" for call in ("INFO", "MSG.GET", "MSG.DELETE")]

@@ -16,7 +16,7 @@ import structlog
 from memory_contracts import jetstream
 from memory_contracts.connection import Bus, BusClosed, BusError
 from memory_contracts.jetstream import ConsumerGone, Pulled, Puller
-from memory_contracts.subjects import TURN_CONSUMER, TURN_STREAM, Subjects
+from memory_contracts.subjects import TURN_CONSUMER, Subjects
 from memory_worker.bus.erasing import Eraser
 from memory_worker.bus.streams import ACK_WAIT_S
 from memory_worker.clock import Clock
@@ -68,12 +68,13 @@ class Intake:
         sink: TurnSink,
         clock: Clock,
         *,
-        stream: str = TURN_STREAM,
+        stream: str | None = None,
         consumer: str = TURN_CONSUMER,
         fetch: int = FETCH_MAX,
         erase: bool = True,
     ) -> None:
-        """`erase` is false for a stream that belongs to somebody else."""
+        """`stream` is the subjects' turn stream unless it is named; `erase` is false for one of somebody else."""
+        stream = stream or subjects.turn_stream
         self.taken = 0
         self.redelivered = 0
         self.dropped = 0

@@ -10,7 +10,6 @@ from memory_contracts.connection import Bus, BusError
 from memory_contracts.jetstream import JetStreamError
 from memory_contracts.subjects import (
     TURN_CONSUMER,
-    TURN_STREAM,
     Subjects,
     consolidate_bucket,
     event_stream,
@@ -45,7 +44,7 @@ class StreamDrift(BusError):
 
 
 def stream_configs(subjects: Subjects, tenants: Sequence[str], *, replicas: int = 1) -> list[dict[str, Any]]:
-    """Give the configuration of every stream. `replicas` is 1 on one server, 3 on a cluster."""
+    """Give the configuration of every stream of ours. `replicas` is 1 on one server, 3 on a cluster."""
     common: dict[str, Any] = {
         "storage": "file",
         "retention": "limits",
@@ -63,7 +62,8 @@ def stream_configs(subjects: Subjects, tenants: Sequence[str], *, replicas: int 
         "allow_msg_ttl": False,
         "allow_direct": False,
     }
-    configs = [{"name": TURN_STREAM, "subjects": [subjects.turns_all()], "max_bytes": TURN_BYTES, **common}]
+    turns = {"name": subjects.turn_stream, "subjects": [subjects.turns_all()], "max_bytes": TURN_BYTES, **common}
+    configs = [turns] if subjects.owns_turns else []
     for tenant in tenants:
         configs += [
             {"name": event_stream(tenant), "subjects": [subjects.events(tenant)], "max_bytes": EVENT_BYTES, **common},
@@ -121,12 +121,13 @@ async def create_streams(admin: Bus, subjects: Subjects, tenants: Sequence[str],
         elif _differences(config, found["config"]):
             await jetstream.call(admin, f"STREAM.UPDATE.{name}", {**found["config"], **config}, attempts=ADMIN_ATTEMPTS)
     consumer = intake_config(subjects)
-    found = await _found(admin, f"CONSUMER.INFO.{TURN_STREAM}.{TURN_CONSUMER}")
+    stream = subjects.turn_stream
+    found = await _found(admin, f"CONSUMER.INFO.{stream}.{TURN_CONSUMER}")
     if found is None or _differences(consumer, found["config"]):
         await jetstream.call(
             admin,
-            f"CONSUMER.CREATE.{TURN_STREAM}.{TURN_CONSUMER}.{subjects.turns_all()}",
-            {"stream_name": TURN_STREAM, "config": {**(found["config"] if found else {}), **consumer}},
+            f"CONSUMER.CREATE.{stream}.{TURN_CONSUMER}.{subjects.turns_all()}",
+            {"stream_name": stream, "config": {**(found["config"] if found else {}), **consumer}},
             attempts=ADMIN_ATTEMPTS,
         )
 
@@ -139,8 +140,9 @@ async def verify_streams(worker: Bus, subjects: Subjects, tenants: Sequence[str]
         # How many replicas there are is the operator's choice.
         wanted = {key: value for key, value in config.items() if key != "num_replicas"}
         problems += await _problems(worker, f"stream {config['name']}", f"STREAM.INFO.{config['name']}", wanted)
-    what = f"consumer {TURN_STREAM}/{TURN_CONSUMER}"
-    problems += await _problems(worker, what, f"CONSUMER.INFO.{TURN_STREAM}.{TURN_CONSUMER}", intake_config(subjects))
+    stream = subjects.turn_stream
+    what = f"consumer {stream}/{TURN_CONSUMER}"
+    problems += await _problems(worker, what, f"CONSUMER.INFO.{stream}.{TURN_CONSUMER}", intake_config(subjects))
     if problems:
         raise StreamDrift("; ".join(problems))
 

@@ -103,6 +103,7 @@ def credentials_init(session: Session, url: str, kind: LayoutKind) -> None:
         tenants=tenants,
         prefix=settings.prefix,
         turn_prefix=settings.turn_prefix,
+        turn_stream=settings.turn_stream,
         session_subjects=(settings.session_get_subject, settings.session_messages_subject),
         router_subjects=(
             settings.router_complete_subject,
@@ -229,7 +230,7 @@ def admin_streams(session: Session, replicas: int, check: bool) -> None:
     tenants = [name for name in settings.tenants if name != "*"]
     if not tenants:
         session.fail(invalid("name the tenants in the setting `tenants`", "tenants"))
-    subjects = Subjects(settings.prefix, settings.turn_prefix)
+    subjects = Subjects(settings.prefix, settings.turn_prefix, settings.turn_stream)
 
     async def prepare() -> str:
         bus = await Bus.connect(who, name="memory-admin")
