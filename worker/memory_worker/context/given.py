@@ -29,6 +29,12 @@ UNWRITTEN_MAX = 20_000
 RETRY_S = 1.0
 """Pause after a refused write, in seconds."""
 
+SWEEP_EVERY_S = 3_600.0
+"""Seconds between sweeps of what is too old, of a tenant that has turns."""
+SWEEP_ROWS = 1_000
+"""Uses removed per transaction when they are too old."""
+DAY_S = 86_400
+
 
 class Given(msgspec.Struct, frozen=True):
     """A memory as a session was last given it: its revision, and the session's turn number then."""
@@ -95,8 +101,11 @@ class Session(msgspec.Struct):
 class GivenStore:
     """The sessions and answers of one tenant."""
 
-    def __init__(self, store: TenantStore) -> None:
+    def __init__(self, store: TenantStore, uses_days: float) -> None:
+        """`uses_days` = days for which uses are kept."""
         self._store = store
+        self._uses_days = uses_days
+        self._sweep_at = 0.0
         self._sessions: OrderedDict[str, Session] = OrderedDict()
         self._loading: dict[str, asyncio.Task[Session]] = {}
         self._answers: OrderedDict[tuple[str, str], ContextReply] = OrderedDict()
@@ -168,6 +177,22 @@ class GivenStore:
         while self._unwritten:
             if not await self._write():
                 await asyncio.sleep(RETRY_S)
+        if self._store.clock.now() >= self._sweep_at:
+            self._sweep_at = self._store.clock.now() + SWEEP_EVERY_S
+            try:
+                await self.sweep()
+            except Exception as error:  # what is too old can wait for the next sweep
+                log.warning("context.uses_not_swept", error=type(error).__name__)
+
+    async def sweep(self) -> int:
+        """Remove uses older than the setting; gives how many were removed."""
+        before = self._store.clock.now() - self._uses_days * DAY_S
+        removed = 0
+        while True:
+            step = await self._store.write(lambda tx: uses.drop_old(tx, before, SWEEP_ROWS))
+            removed += step
+            if step < SWEEP_ROWS:
+                return removed
 
     async def _write(self) -> bool:
         """Write one batch, after the one that is being written; False when the store refused it."""

@@ -32,9 +32,6 @@ GIVEN_MAX = 5_000
 """Most memories remembered as given to one session; the longest ago are forgotten first."""
 HANDED_OUT_MAX = 2_000
 """Most memories of one session whose wordings are recognised when they come back in a turn."""
-SWEEP_ROWS = 1_000
-"""Uses removed per transaction when they are too old."""
-DAY_S = 86_400
 
 
 class ContextSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,7 +78,7 @@ class ContextService:
         """`session_manager` is None where none is configured."""
         self._store = store
         self._settings = settings or ContextSettings()
-        self._given = GivenStore(store)
+        self._given = GivenStore(store, self._settings.uses_days)
         self._live = LiveBanks(store, self._given.drop)
         self._sessions = SessionCache(session_manager, monotonic) if session_manager is not None else None
         self.resolver = BankResolver(_BankSource(self._live, maker), self._sessions)
@@ -165,14 +162,8 @@ class ContextService:
         return await self._why.handed_out(session_id, HISTORY_TURNS, HANDED_OUT_MAX)
 
     async def sweep(self) -> int:
-        """Remove uses older than the setting; gives how many were removed."""
-        before = self._store.clock.now() - self._settings.uses_days * DAY_S
-        removed = 0
-        while True:
-            step = await self._store.write(lambda tx: uses.drop_old(tx, before, SWEEP_ROWS))
-            removed += step
-            if step < SWEEP_ROWS:
-                return removed
+        """Remove uses older than the setting, as happens every hour by itself; gives how many were removed."""
+        return await self._given.sweep()
 
     async def flush(self) -> None:
         """Write the uses that wait."""
