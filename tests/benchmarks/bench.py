@@ -67,10 +67,10 @@ def requests(worker: Running, echo: str, seconds: float) -> None:
         ("context", worker.credentials("system-harness")),
     ):
         for callers in CALLERS:
-            commits = worker.metric("memory_commits_total")
+            commits = worker.metric("memory_commit_seconds_count")
             asked = worker.metric("memory_requests_total")
             measured = cell(credentials, kind, callers, seconds)
-            commits = worker.metric("memory_commits_total") - commits
+            commits = worker.metric("memory_commit_seconds_count") - commits
             asked = worker.metric("memory_requests_total") - asked
             if kind == "echo":
                 rates[callers] = measured["rate"]
