@@ -74,7 +74,7 @@ class TenantIndex:
             if isinstance(change, MemoryPut):
                 self.put(change.memory, embed)
             elif isinstance(change, MemoryGone):
-                self._remove(change.id)
+                self._remove(change.id, change.bank)
             elif isinstance(change, EntityPut):
                 self.entities.put(change.id, change.name, change.aliases)
             elif isinstance(change, BankGone):
@@ -89,12 +89,10 @@ class TenantIndex:
             self.put(memory, embed)
 
     def put(self, memory: Memory, embed: Callable[[str], Floats] | None) -> None:
-        """Makes the index say what one memory says."""
+        """Makes the index say what one memory says. A memory never changes its bank."""
         if memory.state not in FOUND_STATES:
-            self._remove(memory.id)
+            self._remove(memory.id, memory.bank)
             return
-        if any(name != memory.bank and bank.row_of(memory.id) is not None for name, bank in self.banks.items()):
-            self._remove(memory.id)  # it moved
         target = self.banks.get(memory.bank)
         if target is None:
             target = self.banks[memory.bank] = BankIndex(memory.bank, self.dims)
@@ -104,14 +102,15 @@ class TenantIndex:
             self.waiting.pop(memory.id, None)
         target.compact_if_worth()
 
-    def _remove(self, memory_id: str) -> None:
+    def _remove(self, memory_id: str, bank_name: str) -> None:
         self.waiting.pop(memory_id, None)
-        for name, bank in list(self.banks.items()):
-            if bank.remove(memory_id):
-                if not bank.present:
-                    del self.banks[name]
-                else:
-                    bank.compact_if_worth()
+        bank = self.banks.get(bank_name)
+        if bank is None or not bank.remove(memory_id):
+            return
+        if bank.present:
+            bank.compact_if_worth()
+        else:
+            del self.banks[bank_name]
 
     def set_vectors(self, ids: Sequence[str], texts: dict[str, str], vectors: Floats | None) -> None:
         """Gives waiting rows the vectors of `texts` (same order), unless their text changed meanwhile.

@@ -32,6 +32,8 @@ TOKENS_MAX = 128
 """Most tokens of a text that are read; the model was trained on 128."""
 BATCH = 16
 """Texts per run: sorted by length first, so that a batch carries little padding."""
+TURN = 4
+"""Texts after which a query may go ahead of rows that are being embedded: some 50 ms."""
 CLS, SEP, UNKNOWN = "[CLS]", "[SEP]", "[UNK]"
 _PIECE_CHARS_MAX = 100
 _SPLIT = regex.compile(r"[\p{Han}]|[\p{L}\p{N}\p{M}]+|[^\s\p{L}\p{N}\p{M}]")
@@ -137,4 +139,9 @@ class MiniLmEmbedder:
 
     async def embed_async(self, texts: Sequence[str]) -> Floats:
         """Unit vectors, float32 (n, 384)."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._model.embed, list(texts))
+        loop = asyncio.get_running_loop()
+        parts = [
+            await loop.run_in_executor(self._thread, self._model.embed, list(texts[at : at + TURN]))
+            for at in range(0, len(texts), TURN)
+        ]
+        return np.concatenate(parts) if parts else np.zeros((0, DIMS), np.float32)
