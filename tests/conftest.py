@@ -25,13 +25,6 @@ def nats_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BusUnderTe
         yield running
 
 
-@pytest.fixture(scope="module")
-def single_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BusUnderTest]:
-    """A server with one account and permissions alone."""
-    with running_server(tmp_path_factory.mktemp("single"), "single") as running:
-        yield running
-
-
 @pytest.fixture(scope="module", params=["accounts", "single"])
 def either_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BusUnderTest]:
     """Each layout in turn."""

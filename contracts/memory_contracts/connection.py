@@ -12,7 +12,7 @@ import secrets
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import nats.errors
 from nats.aio.client import Client as NatsClient
@@ -20,7 +20,30 @@ from nats.aio.client import Server as NatsServer
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription as NatsSubscription
 
+from memory_contracts.bus_types import (
+    BodyTooLarge,
+    BusAway,
+    BusClosed,
+    BusError,
+    BusTimeout,
+    Message,
+    NoResponders,
+    NotPermitted,
+)
 from memory_contracts.credentials import Credentials
+
+__all__ = [
+    "BodyTooLarge",
+    "Bus",
+    "BusAway",
+    "BusClosed",
+    "BusError",
+    "BusTimeout",
+    "Message",
+    "NoResponders",
+    "NotPermitted",
+    "Subscription",
+]
 
 CONNECT_TIMEOUT_S = 2
 """Seconds one attempt to connect may take."""
@@ -51,48 +74,6 @@ _ROUND_TRIP_S = 3_600
 # The library's own limit on a round trip; ours are shorter and do not cancel it.
 
 _VIOLATION = re.compile(r"permissions violation for publish to \"(.+)\"", re.IGNORECASE)
-
-
-class BusError(Exception):
-    """The bus could not do what was asked."""
-
-
-class BusClosed(BusError):
-    """The connection is closed for good: credentials were refused, or the server sent a fatal error."""
-
-
-class BusAway(BusError):
-    """The bus is not connected, or the connection was lost before the answer came."""
-
-
-class NoResponders(BusError):
-    """Nobody answers on this subject."""
-
-
-class BusTimeout(BusError):
-    """No answer came in time; whether the request had an effect is unknown."""
-
-
-class NotPermitted(BusError):
-    """The server refused the publish: this identity may not use the subject."""
-
-
-class BodyTooLarge(BusError):
-    """The body is over the server's `max_payload`; nothing was sent."""
-
-    def __init__(self, size: int, limit: int) -> None:
-        super().__init__(f"body of {size} bytes is over the bus limit of {limit}")
-        self.size = size
-        self.limit = limit
-
-
-class Message(NamedTuple):
-    """A message as it arrived. `reply` is empty when no answer is wanted."""
-
-    subject: str
-    reply: str
-    data: bytes
-    headers: Mapping[str, str]
 
 
 _NO_HEADERS: Mapping[str, str] = {}

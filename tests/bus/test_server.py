@@ -13,8 +13,10 @@ import msgspec
 import psutil
 import pytest
 
+from memory_contracts import jetstream as js
 from memory_contracts.connection import Bus, BusClosed
 from memory_contracts.credentials import load_credentials
+from memory_contracts.jetstream import JetStreamError
 from memory_worker.bus import BusFiles, EmbeddedServer, ServerError, server_binary
 from memory_worker.bus.server import running_pid
 from tests.system.harness import eventually
@@ -64,6 +66,19 @@ async def test_listens_on_loopback_only(started: EmbeddedServer) -> None:
     listening = [one for one in psutil.Process(pid).net_connections("tcp") if one.status == psutil.CONN_LISTEN]
     assert [(one.laddr.ip, one.laddr.port) for one in listening] == [("127.0.0.1", started.port)]
     assert "sync_interval: always" in started.files.server_conf.read_text()
+
+
+async def test_disk_is_bounded(tmp_path: Path) -> None:
+    """The streams may use no more disk than is set; a stream that would not fit is refused when it is made."""
+    server = await EmbeddedServer.start(tmp_path, port=0, store_max_mb=64)
+    try:
+        async with await Bus.connect(load_credentials(server.files.credentials_of("admin")), name="admin") as admin:
+            config = {"name": "X", "subjects": ["x"], "storage": "file", "max_bytes": 65 * 1024 * 1024}
+            with pytest.raises(JetStreamError, match="insufficient storage"):
+                await js.call(admin, "STREAM.CREATE.X", config)
+            await js.call(admin, "STREAM.CREATE.X", {**config, "max_bytes": 63 * 1024 * 1024})
+    finally:
+        await server.stop()
 
 
 async def test_needs_credentials(started: EmbeddedServer) -> None:

@@ -150,7 +150,12 @@ class App:
             found = load_credentials(settings.credentials)
             return msgspec.structs.replace(found, url=settings.nats_url or found.url)
         self._server = await EmbeddedBus.start(
-            self._directory.path, settings.port, self._layout(), self._subjects, self._served
+            self._directory.path,
+            settings.port,
+            self._layout(),
+            self._subjects,
+            self._served,
+            store_max_mb=settings.bus_store_max_mb,
         )
         self._stack.push_async_callback(self._server.stop)
         return self._server.credentials

@@ -41,10 +41,17 @@ class EmbeddedBus:
 
     @classmethod
     async def start(
-        cls, data_dir: Path, port: int, layout: Layout, subjects: Subjects, tenants: Callable[[], Sequence[str]]
+        cls,
+        data_dir: Path,
+        port: int,
+        layout: Layout,
+        subjects: Subjects,
+        tenants: Callable[[], Sequence[str]],
+        *,
+        store_max_mb: int,
     ) -> "EmbeddedBus":
         """Start the server and make its streams. Raises ServerError and BusError."""
-        server = await EmbeddedServer.start(data_dir, port=port, layout=layout)
+        server = await EmbeddedServer.start(data_dir, port=port, layout=layout, store_max_mb=store_max_mb)
         bus = cls(server, subjects, tenants)
         try:
             await bus._make_streams()

@@ -24,6 +24,8 @@ STOP_S = 12.0
 """Seconds the server may take to stop; above the supervisor's own patience."""
 RELOAD_S = 5.0
 """Seconds the server may take to read its configuration again."""
+STORE_MAX_MB = 4_096
+"""MiB of disk for all streams: room for the streams of six tenants."""
 MAX_PAYLOAD = 1024 * 1024
 """Bytes of the largest message."""
 MAX_CONNECTIONS = 1_024
@@ -43,6 +45,7 @@ max_connections: {max_connections}
 ping_interval: "10s"
 jetstream {{
   store_dir: {store}
+  max_file_store: {store_max_mb}MB
   # An acknowledged turn must survive a power cut: sync before the acknowledgement.
   sync_interval: always
 }}
@@ -87,8 +90,17 @@ class EmbeddedServer:
         return self._process.poll() is None
 
     @classmethod
-    async def start(cls, data_dir: str | os.PathLike[str], *, port: int = 4222, layout: Layout | None = None) -> Self:
+    async def start(
+        cls,
+        data_dir: str | os.PathLike[str],
+        *,
+        port: int = 4222,
+        layout: Layout | None = None,
+        store_max_mb: int = STORE_MAX_MB,
+    ) -> Self:
         """Start the server of `data_dir`. `port` falls back to a free one when it is taken; 0 takes any free one.
+
+        `store_max_mb` bounds the disk of all streams, in MiB; a stream is only made if its own bound still fits in.
 
         Raises ServerError when another worker serves the directory, or when the server does not come up.
         """
@@ -100,7 +112,7 @@ class EmbeddedServer:
             stop_orphan(files)
             chosen = free_port(port)
             registry = ensure_defaults(data_dir, url_of(chosen), layout)
-            write_private(files.server_conf, _configuration(files, chosen).encode())
+            write_private(files.server_conf, _configuration(files, chosen, store_max_mb).encode())
             process = _spawn(files)
             server = cls(files, registry, chosen, process, lock)
         except BaseException:
@@ -252,7 +264,7 @@ def _lock(files: BusFiles) -> IO[str]:
     return lock
 
 
-def _configuration(files: BusFiles, port: int) -> str:
+def _configuration(files: BusFiles, port: int, store_max_mb: int) -> str:
     return _CONF.format(
         port=port,
         pid=_quoted(files.pid),
@@ -261,6 +273,7 @@ def _configuration(files: BusFiles, port: int) -> str:
         max_payload=MAX_PAYLOAD,
         max_connections=MAX_CONNECTIONS,
         store=_quoted(files.store),
+        store_max_mb=store_max_mb,
     )
 
 

@@ -24,8 +24,8 @@ MAX_ACK_PENDING = 256
 """Turns that may be unacknowledged at a time: bounds what comes again after a crash."""
 TURN_BYTES = 256 * 1024 * 1024
 """Bytes of turns that may wait; beyond, publishing is refused, so that no turn is dropped for a newer one."""
-EVENT_BYTES = 1024 * 1024 * 1024
-"""Bytes of triggers kept; reaching it makes the worker erase the oldest before it publishes more."""
+EVENT_BYTES = 256 * 1024 * 1024
+"""Bytes of triggers kept in one stream, about 250,000; at this size the worker erases the oldest before it publishes."""
 BUCKET_BYTES = 64 * 1024 * 1024
 """Bytes of one tenant's consolidate bucket."""
 BUCKET_VALUE_BYTES = 256 * 1024
