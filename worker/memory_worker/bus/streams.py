@@ -25,7 +25,7 @@ MAX_ACK_PENDING = 256
 TURN_BYTES = 256 * 1024 * 1024
 """Bytes of turns that may wait; beyond, publishing is refused, so that no turn is dropped for a newer one."""
 EVENT_BYTES = 256 * 1024 * 1024
-"""Bytes of triggers kept in one stream, about 250,000; at this size the worker erases the oldest before it publishes."""
+"""Bytes of triggers kept in one stream, about 250,000; when full, the worker erases the oldest first."""
 BUCKET_BYTES = 64 * 1024 * 1024
 """Bytes of one tenant's consolidate bucket."""
 BUCKET_VALUE_BYTES = 256 * 1024
