@@ -43,9 +43,7 @@ def measure(size: int, seconds: float, folder: Path) -> None:
 
 def main(sizes: Sequence[int] = SIZES, seconds: float = 2.5) -> None:
     """Print the table."""
-    show(
-        "context over the bus; every turn is new; “of echo” in calls a second, “cpu” of the worker a call"
-    )
+    show("context over the bus; every turn is new; “of echo” in calls a second, “cpu” of the worker a call")
     show(f"{'memories':>9}{'callers':>8}{'p50 ms':>9}{'p95 ms':>9}{'p99 ms':>9}{'per s':>9}{'of echo':>9}{'cpu ms':>9}")
     with tempfile.TemporaryDirectory(prefix="memory-bench-context-") as folder:
         for size in sizes:

@@ -176,6 +176,8 @@ async def test_asking_for_everything_sets_readback(here: Room, message: str) -> 
     """The harness learns, without a model, that the person wants the whole list."""
     assert (await here.context(message)).readback
     assert not (await here.context("What do you remember about the API design?")).readback
+    private = {"memory": "private", "memory_owner": "human.ana"}
+    assert not (await here.context(message, metadata=private)).readback  # only Ana may list it
 
 
 async def test_handles_select_the_memories_that_carry_them(here: Room) -> None:

@@ -104,7 +104,8 @@ class Assembler:
             notices=notices,
             mode=answer.mode,
             truncated=[*told.section.truncated, *cut_in_update, *cut],
-            readback=asks_for_everything(ask.message),
+            # A harness may list shared banks only: what is private is read back by its owner.
+            readback=not ask.where.private and asks_for_everything(ask.message),
         )
         return Draft(
             reply=reply,
