@@ -1,5 +1,6 @@
 """The folder on disk: looking without following links, and writing without ever overwriting what is not ours."""
 
+import contextlib
 import errno
 import hashlib
 import os
@@ -91,9 +92,14 @@ class Disk:
 
     # Looking
 
-    def look(self, path: str) -> Look:
+    def look_many(self, paths: Sequence[str]) -> list[Look]:
+        """See what stands at each path; the folders on the way are looked at once."""
+        known: dict[str, bool] = {}
+        return [self.look(path, known) for path in paths]
+
+    def look(self, path: str, known: dict[str, bool] | None = None) -> Look:
         """See what stands at `path`. Nothing outside the folder is opened, no link followed, nothing waited for."""
-        if not self._inside(path):
+        if not self._inside(path, known):
             return Look(
                 "refused", digest=digest_of(b"link"), reason="it lies behind a link, and links are not followed"
             )
@@ -129,13 +135,20 @@ class Disk:
         reason = f"it cannot be opened: {os.strerror(error.errno or 0)}"
         return Look("refused", digest=digest_of(b"error %d" % (error.errno or 0)), reason=reason)
 
-    def _inside(self, path: str) -> bool:
-        """Whether every folder on the way is a real one (or not there yet)."""
-        current = self._root
-        *folders, name = path.split("/")
+    def _inside(self, path: str, known: dict[str, bool] | None = None) -> bool:
+        """Whether every folder on the way is a real one (or not there yet); `known` keeps answers within a batch."""
+        folder, _, name = path.rpartition("/")
         if name in ("", ".", ".."):
             return False
-        for part in folders:
+        if known is None:
+            return self._real(folder)
+        if folder not in known:
+            known[folder] = self._real(folder)
+        return known[folder]
+
+    def _real(self, folder: str) -> bool:
+        current = self._root
+        for part in folder.split("/") if folder else ():
             if part in ("", ".", ".."):
                 return False
             current = f"{current}/{part}"
@@ -198,84 +211,86 @@ class Disk:
         New content is on disk before it takes its name, and the names are on disk when this returns. Raises OSError
         when the disk as a whole refuses (full, read-only): then some wishes may be met, and doing all again is safe.
         """
-        staged: dict[int, tuple[Path, bytes]] = {}
+        staged: dict[int, tuple[str, bytes]] = {}
         done: list[Done | None] = [None] * len(wishes)
+        known: dict[str, bool] = {}
         try:
             for number, wish in enumerate(wishes):
-                done[number] = self._judge(wish)
+                done[number] = self._judge(wish, known)
                 if done[number] is None and isinstance(wish, Put):
                     staged[number] = (self._stage(wish.data), digest_of(wish.data))
             self._sync([path for path, _ in staged.values()])
             folders: set[Path] = set()
+            known.clear()
             for number, wish in enumerate(wishes):
                 if done[number] is None:
-                    done[number] = self._place(wish, staged.get(number))
+                    done[number] = self._place(wish, staged.get(number), known)
                 if done[number].state in ("written", "removed"):  # type: ignore[union-attr]
                     folders.add((self.root / wish.path).parent)
             for folder in folders:
                 _sync_folder(folder)
         finally:
             for path, _ in staged.values():
-                path.unlink(missing_ok=True)
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(path)
         return [answer for answer in done if answer is not None]
 
-    def _judge(self, wish: Put | Remove) -> Done | None:
+    def _judge(self, wish: Put | Remove, known: dict[str, bool]) -> Done | None:
         """Give the answer to a wish that is met or refused as things stand, None where there is something to do."""
-        if wish.expected is None and (isinstance(wish, Remove) or not self._there(wish.path)):
-            return None
-        look = self.look(wish.path)
+        if wish.expected is None and self._inside(wish.path, known):
+            return None  # a removal of whatever stands there; or a new file, whose link refuses to overwrite
+        look = self.look(wish.path, known)
         if look.state == "missing":
-            if isinstance(wish, Remove):
-                return Done(wish.path, "removed")
-            return None if wish.expected is None else Done(wish.path, "missing")
+            return Done(wish.path, "removed" if isinstance(wish, Remove) else "missing")
         if isinstance(wish, Put) and look.state == "found" and look.data == wish.data:
             return Done(wish.path, "same", look.digest)
         if look.state != "found" or look.digest != wish.expected:
             return Done(wish.path, "changed", look.digest)
         return None
 
-    def _there(self, path: str) -> bool:
-        return os.path.lexists(f"{self._root}/{path}") or not self._inside(path)
-
-    def _place(self, wish: Put | Remove, staged: tuple[Path, bytes] | None) -> Done:
-        full = self.root / wish.path
+    def _place(self, wish: Put | Remove, staged: tuple[str, bytes] | None, known: dict[str, bool]) -> Done:
+        full = f"{self._root}/{wish.path}"
         try:
-            if not self._inside(wish.path):
-                return Done(wish.path, "changed")
-            if staged is None:
-                answer = self._judge(wish)
-                if answer is None:
-                    full.unlink(missing_ok=True)
-                    answer = Done(wish.path, "removed")
-                return answer
-            source, digest = staged
-            full.parent.mkdir(parents=True, exist_ok=True, mode=FOLDER_MODE)
             # Judged again at the last moment: what remains between this look and the rename is microseconds.
-            answer = self._judge(wish)
+            answer = self._judge(wish, known)
             if answer is not None:
                 return answer
+            if staged is None:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(full)
+                return Done(wish.path, "removed")
+            source, digest = staged
             if isinstance(wish, Put) and wish.expected is None:
-                return self._place_new(wish.path, source, digest)
+                return self._place_new(wish, source, digest)
             os.replace(source, full)
             return Done(wish.path, "written", digest)
         except OSError as error:
             return _failed(wish.path, error)
 
-    def _place_new(self, path: str, source: Path, digest: bytes) -> Done:
+    def _place_new(self, wish: Put, source: str, digest: bytes) -> Done:
         """Give a new file its name; a link refuses where a rename would overwrite."""
+        full = f"{self._root}/{wish.path}"
         try:
-            os.link(source, self.root / path, follow_symlinks=False)
+            try:
+                os.link(source, full, follow_symlinks=False)
+            except FileNotFoundError:
+                os.makedirs(os.path.dirname(full), FOLDER_MODE, exist_ok=True)
+                os.link(source, full, follow_symlinks=False)
         except FileExistsError:
-            return Done(path, "changed")
+            look = self.look(wish.path)
+            same = look.state == "found" and look.data == wish.data
+            return Done(wish.path, "same" if same else "changed", look.digest)
         except OSError as error:
             if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK):
                 raise
-            os.replace(source, self.root / path)  # a file system without hard links
-        return Done(path, "written", digest)
+            if os.path.lexists(full):
+                return Done(wish.path, "changed")
+            os.replace(source, full)  # a file system without hard links
+        return Done(wish.path, "written", digest)
 
-    def _stage(self, data: bytes) -> Path:
+    def _stage(self, data: bytes) -> str:
         self._staged += 1
-        path = self.root / STAGING / str(self._staged)
+        path = f"{self._root}/{STAGING}/{self._staged}"
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
         try:
             view = memoryview(data)
@@ -285,7 +300,7 @@ class Disk:
             os.close(handle)
         return path
 
-    def _sync(self, paths: Sequence[Path]) -> None:
+    def _sync(self, paths: Sequence[str]) -> None:
         # POSIX lets sync() return before the data is written; Linux waits (sync(2), since 1.3.20).
         if len(paths) > SYNC_EACH_MAX and sys.platform == "linux":
             os.sync()
@@ -349,7 +364,7 @@ def _failed(path: str, error: OSError) -> Done:
     return Done(path, "failed", reason=os.strerror(error.errno or 0))
 
 
-def _sync_file(path: Path) -> None:
+def _sync_file(path: str) -> None:
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(handle)

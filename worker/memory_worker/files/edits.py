@@ -103,10 +103,11 @@ class Edits:
         seen: set[str] = set()
         if self._disk.folder(folder) == "other":
             return set(), [folder]
+        known: dict[str, bool] = {}
         for path in self._disk.files(folder):
             seen.add(path)
             entry = entries.get(path)
-            look = self._disk.look(path)
+            look = self._disk.look(path, known)
             if entry is not None and entry.digest == look.digest and entry.held is None:
                 if self._problems.knows(path):
                     differing.append(path)
@@ -133,7 +134,7 @@ class Edits:
 
     async def _read_batch(self, paths: Sequence[str], read: Read, rewrite: bool) -> None:
         entries = await self._ledger.of_paths([path for path in paths if _storable(path)])
-        looks = await asyncio.to_thread(lambda: [self._disk.look(path) for path in paths])
+        looks = await asyncio.to_thread(self._disk.look_many, paths)
         found: list[Found] = []
         solved: list[str] = []
         for path, look in zip(paths, looks, strict=True):
