@@ -33,7 +33,8 @@ from memory_contracts.functions.review import (
     SuggestRequest,
 )
 from memory_contracts.records import Alias, Memory, ProposedChange
-from memory_worker.store import Caller
+from memory_worker.gate import filing
+from memory_worker.store import Caller, Origin, Transaction
 from tests.gate.conftest import ANA, BEN, CODER, CONSOLIDATE, SENSOR, World, code_of, said
 
 
@@ -370,3 +371,21 @@ async def test_history_shows_every_revision(world: World) -> None:
         ("memory.updated", "ana", "revert", "one"),
     ]
     assert reply.revisions[0].cause.id == "k1"
+
+
+async def test_removal_of_many_is_undone(world: World) -> None:
+    """Many records that one approval removed come back together when the approval is undone."""
+    kept = [await world.save(ANA, f"note {n}") for n in range(3)]
+    await world.gate.rule_set(ANA, RuleSetRequest(name="style", content="Be brief."))
+
+    def ask(tx: Transaction) -> str:
+        act = world.gate.act(tx, ANA, Origin.of(ANA, "files", "file"))
+        return filing.ask_removal(act, "main", [memory.id for memory in kept], ["style"], "the folder is gone").id
+
+    held = await world.store.write(ask)
+    assert len(await world.live()) == 3
+    await world.review.suggestion_decide(ANA, SuggestionDecideRequest(ids=[held], decision="approve"))
+    assert await world.live() == {}
+    await undo(world, held)
+    assert len(await world.live()) == 3
+    assert (await world.gate.reading.rule_get(ANA, RuleGetRequest(name="style"))).rule is not None

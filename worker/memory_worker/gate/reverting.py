@@ -14,6 +14,7 @@ from memory_contracts.records import Bank, Change, Entity, Notice, Property, Rul
 from memory_worker.gate import banking, identities, naming, proposals, ruling
 from memory_worker.gate.access import may_read, may_write
 from memory_worker.gate.act import Act
+from memory_worker.gate.deciding import ERASURES
 from memory_worker.gate.inverting import InTheWay, invert_memory
 from memory_worker.store import JournalRow, banks, entities, journal, memories, notices, rules, suggestions
 from memory_worker.store.banks import BankRow
@@ -192,7 +193,7 @@ def _invert_suggestion(act: Act, row: JournalRow) -> None:
     known = suggestions.find(act.tx, row.target)
     if known is None:
         raise InTheWay("the suggestion is not there any more")
-    if known.suggestion.destructive and known.suggestion.state == "approved":
+    if known.suggestion.change.function in ERASURES and known.suggestion.state == "approved":
         raise InTheWay("what was destroyed cannot be brought back")
     current = known.suggestion.state
     if row.before is None:
