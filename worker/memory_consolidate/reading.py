@@ -26,10 +26,10 @@ RETRY_S = 0.5
 """Seconds before the first repetition; doubles each time."""
 _REMEMBERED: tuple[SuggestionState, ...] = ("open", "rejected", "approved", "stale")
 _AIMS = (("id", "expected_revision"), ("by", "expected_by_revision"))
-PAGE = 50
-"""Memories per page; a page of 200 keeps the worker's event loop from a recall for 10 ms, one of 50 for 3 ms."""
-REST = 2.0
-"""Rest after a call or a group of acts, as a multiple of the time it took: at most a third of the worker's time."""
+PAGE = LIST_LIMIT_MAX
+"""Memories per page. Each page is counted against the whole bank, so few large ones cost the worker least."""
+REST = 1.0
+"""Rest after a call or a group of acts, as a multiple of the time it took: at most half of the worker's time."""
 
 
 class Pace(Protocol):
