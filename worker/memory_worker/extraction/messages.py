@@ -72,6 +72,7 @@ OWN_LEAD = re.compile(
 _OWN_LINE = re.compile(
     OWN_LEAD.pattern + r".*$|^.*do not claim this is everything; if asked what you remember.*$", OWN_LEAD.flags
 )
+_OWN_WORDS = ("you told me", "i noticed", "i wrote this down myself", "do not claim this is everything")
 _MAYBE_MARKUP = re.compile("[<＜﹤‹〈]")
 _MARKUP_LOOKALIKES = str.maketrans(
     {"＜": "<", "﹤": "<", "‹": "<", "〈": "<", "＞": ">", "﹥": ">", "›": ">", "〉": ">"}
@@ -120,7 +121,7 @@ def _after(messages: Sequence[TurnMessage], after: Cursor | None) -> Iterable[Tu
 
 def clean(text: str, ignored: dict[str, int]) -> str:
     """Take injected blocks, invisible and control characters out of `text`; count the blocks in `ignored`."""
-    text = _CONTROL.sub(" ", _INVISIBLE.sub("", text.replace("\r\n", "\n").replace("\r", "\n")))
+    text = _CONTROL.sub(" ", _visible(text.replace("\r\n", "\n").replace("\r", "\n")))
     if _MAYBE_MARKUP.search(text):
         text = text.translate(_MARKUP_LOOKALIKES)
         text, own = _OWN_BLOCK.subn("\n", text)
@@ -128,13 +129,18 @@ def clean(text: str, ignored: dict[str, int]) -> str:
         text, others = _OTHER_BLOCK.subn("\n", text)
         if own + stray + others:
             ignored["injected_block"] = ignored.get("injected_block", 0) + own + stray + others
-    text, lines = _OWN_LINE.subn("", text)
+    lowered = text.lower()
+    text, lines = _OWN_LINE.subn("", text) if any(words in lowered for words in _OWN_WORDS) else (text, 0)
     if lines:
         ignored["injected_block"] = ignored.get("injected_block", 0) + lines
     if len(text) > MESSAGE_MAX_CHARS:
         _count(ignored, "long_message")
         text = text[:MESSAGE_MAX_CHARS]
     return unicodedata.normalize("NFC", text).strip()
+
+
+def _visible(text: str) -> str:
+    return text if text.isascii() else _INVISIBLE.sub("", text)
 
 
 def _text_of(message: TurnMessage, ignored: dict[str, int]) -> str:

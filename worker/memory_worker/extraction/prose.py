@@ -1,6 +1,7 @@
 """Separates what a person wrote from what they pasted: code, logs, mails, documents and quotations are left out."""
 
 import re
+from collections.abc import Iterator
 
 import msgspec
 
@@ -49,6 +50,7 @@ _PASTE_NOUN = (
     r"files?|content|contents|ticket|issue|description|job (?:ad|description|posting)|report|draft|blog|tweets?|"
     r"newsletter|release notes|guidelines?|terms|manual|error|stack ?trace|traceback|search results?)"
 )
+_SEGMENT = re.compile(r"[^.!?\n]+")
 _INTRODUCED = re.compile(
     rf"(?:\b(?:here(?:'s|’s| is| are)|below (?:is|are)|see below|this is|these are|following|pasted?|pasting|copied|"
     rf"forwarding|forwarded|summari[sz]e|translate|proofread|rewrite|paraphrase|review|check|analy[sz]e|explain|read|"
@@ -56,7 +58,7 @@ _INTRODUCED = re.compile(
     r"answer|reply to|respond to|make of|think of|opinion on|feedback on)\b"
     rf"[^.!?\n]{{0,100}}?\b{_PASTE_NOUN}\b[^.!?\n]{{0,60}}|\b(?:it|page|site|readme|mail|e-?mail|article|doc|text|file|"
     rf"he|she|they|bot|model|assistant|tool|output|documentation)\s+(?:says|said|reads|wrote|states|shows|replied|"
-    rf"answered|returned|printed))\s*:[ \t]*(?=\n|\S)",
+    rf"answered|returned|printed))\s*:[ \t]*",
     re.IGNORECASE,
 )
 # "… this website content:" at the end of a line.
@@ -119,14 +121,21 @@ def without_pasted(text: str) -> tuple[str, bool]:
         found = pattern.search(text)
         if found:
             end = min(end, found.start())
-    introduced = (*_INTRODUCED.finditer(text, 0, end), *_INTRODUCED_BELOW.finditer(text, 0, end))
-    for found in sorted(introduced, key=lambda match: match.end()):
+    for found in _introductions(text, end):
         rest = text[found.end() : end].strip()
         # A fence that was cut follows as an empty paragraph: there, the person's own words go on after it.
         if rest and not text[found.end() : end].startswith("\n\n\n"):
             end = found.end()
             break
     return text[:end], end < len(text)
+
+
+def _introductions(text: str, end: int) -> Iterator[re.Match[str]]:
+    """Where something pasted is introduced, in order. Only segments with a colon are looked at."""
+    for segment in _SEGMENT.finditer(text, 0, end):
+        if ":" in segment.group():
+            yield from _INTRODUCED.finditer(text, segment.start(), segment.end())
+            yield from _INTRODUCED_BELOW.finditer(text, segment.start(), min(end, segment.end() + 1))
 
 
 def sentences(text: str) -> list[Sentence]:
