@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from memory_worker.cli.setup import markdown_table
 from memory_worker.config import RecallSettings, Settings
 from memory_worker.settings_source import MASK, SettingsError, adopt, describe, differences, load, shown
 
@@ -123,3 +124,9 @@ def test_every_setting_says_what_it_does_and_its_default_fits_its_bounds() -> No
         assert doc.description.endswith("."), doc.key
     environ = {doc.env: doc.default for doc in docs if doc.default and doc.key != "data_dir"}
     assert load(environ=environ).settings == Settings()
+
+
+def test_the_table_in_the_docs_is_what_the_program_prints() -> None:
+    """`memory config table > …` was run after the last change of a setting."""
+    document = (Path(__file__).parents[2] / "deploy" / "SETTINGS.md").read_text()
+    assert document.endswith(markdown_table() + "\n")

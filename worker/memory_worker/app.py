@@ -36,7 +36,7 @@ from memory_worker.config import Settings
 from memory_worker.embedded import EmbeddedBus
 from memory_worker.handlers import extraction_status, handlers
 from memory_worker.health import Health, HealthServer, Metrics, Systemd, roundtrip
-from memory_worker.recall import Embedder, StaticEmbedder
+from memory_worker.recall import Embedder, MiniLmEmbedder, StaticEmbedder
 from memory_worker.roundtrip import roundtrip_of
 from memory_worker.sink import InboxSink
 from memory_worker.store import Caller, DataDirectory, OpenTenants, new_id
@@ -353,10 +353,17 @@ class App:
 
 
 def make_embedder(settings: Settings) -> Embedder | None:
-    """Make what turns texts into vectors, as the settings ask."""
-    if settings.embedding_model == "none":
-        return None
-    return StaticEmbedder()
+    """Make the process's own model, if the settings ask for one; the router is asked per tenant.
+
+    Raises ModelUnavailable when the sentence model is not installed.
+    """
+    match settings.embedding_model:
+        case "static":
+            return StaticEmbedder()
+        case "minilm":
+            return MiniLmEmbedder()
+        case _:
+            return None
 
 
 def version() -> str:

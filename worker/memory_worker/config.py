@@ -42,14 +42,8 @@ class RecallSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     candidates: Annotated[
         int, _about("Most candidates one arm hands to fusion.", "memories", ge=Positive, le=10_000)
     ] = 200
-    deadline_ms: Annotated[
-        int, _about("Time one recall may take before it returns what it has and says so.", "ms", ge=10, le=60_000)
-    ] = 1_000
     embed_batch: Annotated[
         int, _about("Texts embedded in one go while an index is built.", "texts", ge=Positive, le=4_096)
-    ] = 256
-    banks_open_max: Annotated[
-        int, _about("Bank indexes held in memory; the least used is dropped beyond it.", "banks", ge=Positive)
     ] = 256
     snapshot_rows: Annotated[
         int, _about("Journal rows after which an index is written to disk for a quick start.", "rows", ge=100)
@@ -155,16 +149,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     commit_group_max: Annotated[int, _about("Most writes that share one commit.", "writes", ge=Positive, le=10_000)] = (
         256
     )
-    read_connections: Annotated[
-        int, _about("Read connections of one tenant's store.", "connections", ge=Positive, le=32)
-    ] = 3
     idempotency_hours: Annotated[
         int, _about("How long an idempotency key gives the same reply.", "hours", ge=1, le=720, reload=True)
     ] = 24
     uses_days: Annotated[int, _about("How long it is kept which turn was given what.", "days", ge=1)] = 90
-    trash_retention_days: Annotated[
-        int, _about("Age at which a trashed bank is destroyed; 0 keeps it until a person wipes it.", "days", ge=0)
-    ] = 0
     vault_key: Annotated[
         str,
         _about(
@@ -238,9 +226,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     learned_lines_per_turn: Annotated[
         int, _about("Most lines one turn may add to the `learned` rule.", "lines", ge=0, le=50)
     ] = 3
-    learned_lines_max: Annotated[
-        int, _about("Most lines the `learned` rule holds.", "lines", ge=Positive, le=1_000)
-    ] = 100
     sub_agent_turns: Annotated[bool, _about("Whether turns of sub-agents (depth above 0) are read.")] = False
     inbox_max_rows: Annotated[
         int, _about("Waiting turns of one tenant beyond which no more are pulled.", "turns", ge=Positive)
@@ -319,9 +304,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ready_lag_rows: Annotated[
         int, _about("Journal rows a reader may lag before the worker is not ready.", "rows", ge=Positive, reload=True)
     ] = 50_000
-    ready_lag_s: Annotated[
-        float, _about("Age of the oldest unpublished change beyond which the doctor warns.", "s", ge=1, reload=True)
-    ] = 60.0
     disk_free_min_mb: Annotated[
         int, _about("Free disk space below which the worker is not ready.", "MiB", ge=0, reload=True)
     ] = 64

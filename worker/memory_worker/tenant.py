@@ -1,7 +1,9 @@
 """One tenant at work: its store and every part that stands on it, opened and closed in order."""
 
 import asyncio
+import base64
 import contextlib
+import hashlib
 import os
 import secrets
 from collections.abc import Callable, Sequence
@@ -12,6 +14,7 @@ import structlog
 
 from memory_contracts.names import DEFAULT_BANK
 from memory_contracts.records import Memory
+from memory_contracts.siblings import EmbedRequest
 from memory_contracts.subjects import Subjects
 from memory_worker.bridges import (
     ContextRecaller,
@@ -29,10 +32,19 @@ from memory_worker.config import Settings
 from memory_worker.context import Bounds, Budgets, ContextService, ContextSettings, render_bank
 from memory_worker.extraction import TurnWorker
 from memory_worker.feeds import StoreIndexFeed
-from memory_worker.files import Archives, FileRoom, FilesSettings, GateCommands, StoreFeed, StoreLedger, StoreSnapshot
+from memory_worker.files import (
+    Archives,
+    FileRoom,
+    FilesSettings,
+    GateCommands,
+    StoreFeed,
+    StoreLedger,
+    StoreSnapshot,
+    Trash,
+)
 from memory_worker.forgetting import Forgetting
 from memory_worker.gate import Gate, GateSettings, KeyedVault, Review, Sweeper
-from memory_worker.recall import Embedder, RecallQuery, RecallService, RecallSettings
+from memory_worker.recall import Embedder, RecallQuery, RecallService, RecallSettings, RemoteEmbedder
 from memory_worker.store import TenantStore
 from memory_worker.store.writer import WriterObserver
 from memory_worker.turn_work import GateCommit, StoreInbox
@@ -78,17 +90,17 @@ class Tenant:
             failpoint=shared.failpoint,
         )
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self.vault = KeyedVault(tenant_key(directory))
+        self.vault = KeyedVault(tenant_key(directory, settings.vault_key))
         self.gate = Gate(self.store, gate_settings(settings), self.vault, _render)
+        self.router = _router(shared, name)
         self.recall = RecallService(
             StoreIndexFeed(self.store),
             recall_settings(settings),
             shared.clock,
             snapshot_dir(directory),
-            shared.embedder,
+            _embedder(shared, self.router),
         )
         self.sessions = _session_manager(shared, name)
-        self.router = _router(shared, name)
         self.contexts = ContextService(
             self.store,
             ContextRecaller(self.recall),
@@ -135,6 +147,7 @@ class Tenant:
         self.sweeper = Sweeper(
             self.store, self.gate.settings, batch=settings.expiry_batch, interval_s=settings.expiry_interval_s
         )
+        self.trash = Trash(self.store, settings.trash_retention_days, self.forgetting.destroy_trashed)
         self._working: list[asyncio.Task[None]] = []
 
     async def open(self) -> None:
@@ -157,6 +170,7 @@ class Tenant:
             asyncio.create_task(self.turns.run(), name=f"turns {self.name}"),
             asyncio.create_task(self.sweeper.run(), name=f"sweeper {self.name}"),
             asyncio.create_task(self.forgetting.run(), name=f"forgetting {self.name}"),
+            asyncio.create_task(self.trash.run(), name=f"trash {self.name}"),
         ]
 
     async def close(self) -> None:
@@ -191,8 +205,12 @@ class Tenant:
         return self.relay.lag > 0 or self.turns.status().in_work > 0
 
 
-def tenant_key(directory: Path) -> bytes:
-    """Give the tenant's key, making it at first."""
+def tenant_key(directory: Path, configured: str = "") -> bytes:
+    """Give the tenant's key: made of the configured one, or kept in a file of its own that is made at first."""
+    if configured:
+        # One key for all tenants would let one tenant's hashes be compared with another's.
+        secret = base64.b64decode(configured)
+        return hashlib.blake2b(directory.name.encode(), key=secret, digest_size=KEY_BYTES).digest()
     path = directory / KEY_FILE
     with contextlib.suppress(FileNotFoundError):
         return path.read_bytes()
@@ -274,6 +292,19 @@ def _session_manager(shared: Shared, tenant: str) -> SessionManager | None:
         messages_subject=settings.session_messages_subject,
         deadline_s=settings.session_deadline_ms / 1_000,
     )
+
+
+def _embedder(shared: Shared, router: Router | None) -> Embedder | None:
+    """What turns this tenant's texts into vectors: the process's own model, or the tenant's router."""
+    settings = shared.settings
+    if settings.embedding_model != "router" or router is None:
+        return shared.embedder
+
+    async def ask(texts: Sequence[str]) -> tuple[str, Sequence[Sequence[float]]]:
+        reply = await router.embed(EmbedRequest(input=list(texts), model=settings.router_embed_model or None))
+        return reply.model, reply.embeddings
+
+    return RemoteEmbedder(ask)
 
 
 def _router(shared: Shared, tenant: str) -> Router | None:

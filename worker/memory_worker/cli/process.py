@@ -78,7 +78,9 @@ def _run(
     consolidate: bool,
     greet: Callable[[Any], str] | None,
 ) -> None:
-    from memory_worker import app  # only here: the other commands must not load numpy and the stemmers
+    # Only here: the other commands must not load numpy and the stemmers.
+    from memory_worker import app
+    from memory_worker.recall import ModelUnavailable
 
     async def main() -> int:
         loop = asyncio.get_running_loop()
@@ -108,7 +110,7 @@ def _run(
         code = uvloop.run(main())
     except (BusError, CredentialsError, ServerError, StoreConflict) as error:
         session.fail(FunctionError("unavailable", str(error)))
-    except (DataDirectoryInUse, DataDirectoryUnusable, StoreTooNew) as error:
+    except (DataDirectoryInUse, DataDirectoryUnusable, StoreTooNew, ModelUnavailable) as error:
         session.fail(FunctionError("conflict", str(error)))
     except StoreDamaged as error:
         hint = "`memory restore` the last backup into another --data-dir"
