@@ -66,6 +66,27 @@ def test_nothing_relevant_gives_nothing(query: str) -> None:
     assert numbers(index, query) == []
 
 
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        ("What does Jon drive?", [2]),
+        ("What did error 502 mean?", [3]),
+        ("What is Ben allergic to?", []),
+        ("On which level did I park the Tesla?", [5]),
+    ],
+)
+def test_what_is_named_exactly_must_be_there(query: str, wanted: list[int]) -> None:
+    """Another person's or number's row is no answer; a name that is only mentioned hides nothing."""
+    index = index_of(
+        memory(1, "John drives a red Mazda"),
+        memory(2, "Jon drives a blue Skoda"),
+        memory(3, "Error 502 at the gateway meant that the pool was exhausted"),
+        memory(4, "I am allergic to penicillin"),
+        memory(5, "I parked the car on level three"),
+    )
+    assert numbers(index, query) == wanted
+
+
 def test_the_answer_of_a_talk_follows_its_question() -> None:
     """What was said next in the same talk counts for a row, what was said in another does not."""
     day = datetime(2026, 3, 1, 10, tzinfo=UTC)

@@ -31,9 +31,6 @@ CLEAR_COVERAGE, CLEAR_COSINE = 0.95, 0.6
 CLEAR_SHARE, CLEAR_ORDER = 0.65, 0.7
 """A row that holds nearly the whole query and means the same is a clear answer. Beside one, a row that holds less than
 CLEAR_SHARE of the query and ranks below CLEAR_ORDER of the best is another matter, and is not returned."""
-MISSING = 0.5
-"""Factor on the relevance of a row that lacks what the query names exactly: an identifier or number that other rows
-have, or the person it asks about; of every row when the bank has never heard of that person."""
 BESIDE = 0.15
 """Share of a row's ranking score that the rows said just before and after it get."""
 BESIDE_RELEVANCE = 0.5
@@ -162,7 +159,7 @@ def _scores(f: Found, top_lexical: float, top_cosine: float, settings: RecallSet
     alone = lexical if weight else np.zeros_like(lexical)
     base = np.where(f.meant, weight * lexical + (1 - weight) * semantic, alone)
     relevance = _relevance(f.coverage if weight else np.zeros_like(f.coverage), f.cosine, f.meant, f.asked)
-    relevance = np.where(f.lacking, np.float32(MISSING) * relevance, relevance)
+    relevance *= f.doubt
     beside, known = np.zeros_like(base), np.zeros_like(relevance)
     for here, there in (f.pairs.T, f.pairs.T[::-1]):
         np.maximum.at(beside, here, base[there])

@@ -32,7 +32,8 @@ ASKING_FACTOR = 0.3
 class QueryGroup(NamedTuple):
     """One thing a query asks for: any of its terms (each with a factor in (0, 1]) satisfies it.
 
-    `kind`: `word`, `name` (written like one), `entity` (a known one), `identifier` (or a number) or `date`.
+    `kind`: `word`, `name` (somebody asked about), `title` (written like a name), `entity` (a known one), `identifier`
+    (or a number) or `date`.
     """
 
     surface: str
@@ -89,28 +90,34 @@ def make(text: str, now: float, entities: EntityTable, settings: RecallSettings)
     for at, word in enumerate(words):
         if word.terms not in taken:
             taken.add(word.terms)
-            groups.append(_word(word, widened.get(at, set()), is_name=word.surface in named, foreign=not says))
+            groups.append(
+                _word(word, widened.get(at, set()), written=named.get(word.surface, "word"), foreign=not says)
+            )
     groups.sort(key=lambda g: (-g.weight, g.surface))
     cut = len(groups) > settings.query_terms or len(text) > settings.query_chars
     return Plan(read, tuple(groups[: settings.query_terms]), tuple(spans), frozenset(names), cut)
 
 
-def _named(text: str) -> frozenset[str]:
-    """The folded names that an English question asks about: capitalised, after an auxiliary verb or with a possessive.
+def _named(text: str) -> dict[str, str]:
+    """The folded words of an English question that are written like names, each with the kind of its group.
 
-    “What is Ben allergic to?” asks about Ben and nobody else; “Where did I park the Tesla?” is no question about Tesla.
+    `name` is asked about: after an auxiliary verb or with a possessive. `title` is any other capitalised word that does
+    not begin a sentence. “What is Ben allergic to?” asks about Ben and nobody else; “Where did I park the Tesla?” does
+    not ask about Tesla.
     """
     words = text.split()
     if detect(text) != ENGLISH or not any(w.islower() for w in words):
-        return frozenset()
-    return frozenset(
-        fold(match.group())
-        for before, word in pairwise(words)
-        if (match := _NAME.match(word)) and (before.lower() in _AUXILIARIES or _POSSESSIVE.search(word))
-    )
+        return {}
+    kinds: dict[str, str] = {}
+    for before, word in pairwise(words):
+        if match := _NAME.match(word):
+            asked = before.lower() in _AUXILIARIES or _POSSESSIVE.search(word)
+            if asked or before[-1] not in ".!?:":
+                kinds[fold(match.group())] = "name" if asked else "title"
+    return kinds
 
 
-def _word(word: Group, names: set[str], *, is_name: bool, foreign: bool) -> QueryGroup:
+def _word(word: Group, names: set[str], *, written: str, foreign: bool) -> QueryGroup:
     terms: dict[str, float] = dict.fromkeys(word.terms, 1.0)
     if foreign and not word.whole:
         terms.update((stem, FOREIGN_FACTOR) for stem in foreign_stems(word.surface) if stem not in terms)
@@ -121,11 +128,9 @@ def _word(word: Group, names: set[str], *, is_name: bool, foreign: bool) -> Quer
         parts = name_terms(name)
         for part in parts:
             terms.setdefault(part, 1.0 if len(parts) == 1 else 0.6)
-    kind = "entity" if names else "word"
+    kind = "entity" if names else written
     if word.terms[0].startswith(WHOLE) or (word.terms[0].isdecimal() and len(word.terms[0]) > 1):
         kind = "identifier"
-    elif is_name and not names:
-        kind = "name"
     return QueryGroup(word.surface, tuple(terms.items()), weight, kind, factor)
 
 

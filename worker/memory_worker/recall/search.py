@@ -20,6 +20,11 @@ Floats = npt.NDArray[np.float32]
 
 TYPO_WORDS_MAX = 4
 """Most words one misspelled word is widened to."""
+MISSING = 0.5
+"""Factor on the relevance of a row that lacks what the query names exactly: an identifier or number that other rows
+have, or the person it asks about; of every row when the bank has never heard of that person."""
+UNHEARD = 0.7
+"""Factor on the relevance of every row when the bank has never heard of some other name in the query."""
 TYPO_FACTOR = 0.8
 """Factor of a term found by spelling rather than exactly."""
 
@@ -38,8 +43,8 @@ class Found(NamedTuple):
     """One bank's candidates with the parts of their scores; all arrays have one entry per candidate.
 
     `lexical` = BM25 points, `coverage` = share in [0, 1] of the query's weight at large that the row holds, `cosine` to
-    the query, `meant` = both have a vector, `dated` / `about` = 1 where a date span or handle fits, `lacking` = the
-    query names something exactly that the row does not have. `pairs` holds the positions of candidates that follow each
+    the query, `meant` = both have a vector, `dated` / `about` = 1 where a date span or handle fits, `doubt` = factor
+    for what the query names and the row does not have. `pairs` holds the positions of candidates that follow each
     other in one talk; `ideal` is the weight of the whole query in this bank, `asked` its number of
     groups.
     """
@@ -52,7 +57,7 @@ class Found(NamedTuple):
     meant: Mask
     dated: Floats
     about: Floats
-    lacking: Mask
+    doubt: Floats
     pairs: npt.NDArray[np.int64]
     ideal: float
     asked: int
@@ -159,7 +164,7 @@ def search(
         meant=_meant(bank, rows, vector),
         dated=dated,
         about=about,
-        lacking=_lacking(looked, rows),
+        doubt=_doubt(looked, rows),
         pairs=pairs,
         ideal=float(sum(g.weight for g in looked)),
         asked=len(looked),
@@ -272,9 +277,9 @@ def _lexical_parts(looked: list[Looked], rows: Rows) -> tuple[Floats, Floats]:
     return points, covered / np.float32(total or 1.0)
 
 
-def _lacking(looked: list[Looked], rows: Rows) -> Mask:
-    """Rows without an identifier or name of the query that other rows have; every row when nobody here has the name."""
-    lacking = np.zeros(len(rows), np.bool_)
+def _doubt(looked: list[Looked], rows: Rows) -> Floats:
+    """The factor on each row's relevance for what the query names and the row does not have."""
+    doubt = np.ones(len(rows), np.float32)
     wanted = rows.astype(np.uint32)
     for kind in ("identifier", "name"):
         exact = [g for g in looked if g.group.kind == kind and len(g.rows)]
@@ -282,10 +287,13 @@ def _lacking(looked: list[Looked], rows: Rows) -> Mask:
             has = np.zeros(len(rows), np.bool_)
             for group in exact:
                 has |= find(group.rows, wanted) >= 0
-            lacking |= ~has
-    if any(g.group.kind == "name" and not len(g.rows) for g in looked):
-        lacking[:] = True
-    return lacking
+            doubt[~has] = MISSING
+    unheard = {g.group.kind for g in looked if not len(g.rows)}
+    if "name" in unheard:
+        doubt[:] = MISSING
+    elif "title" in unheard:
+        doubt = np.minimum(doubt, np.float32(UNHEARD))
+    return doubt
 
 
 def _dated(bank: BankIndex, rows: Rows, spans: Sequence[Span]) -> Floats:
