@@ -5,7 +5,6 @@ from datetime import datetime
 import msgspec
 
 from memory_contracts.records import Actor
-from memory_worker.clock import to_datetime
 from memory_worker.store import Caller, Origin, Transaction
 
 
@@ -47,7 +46,7 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def now(self) -> datetime:
         """The time of the change."""
-        return to_datetime(self.tx.now)
+        return self.tx.moment
 
     @property
     def writer(self) -> Caller:

@@ -8,6 +8,7 @@ import msgspec
 
 from memory_contracts.names import Route
 from memory_contracts.records import CauseKind
+from memory_worker.clock import to_datetime
 from memory_worker.store import statements
 from memory_worker.store.caller import Caller
 from memory_worker.store.ids import new_id
@@ -42,6 +43,8 @@ class Transaction:
         self.connection = connection
         self.now = now
         """Unix seconds at which the group began; every change of the group carries it."""
+        self.moment = to_datetime(now)
+        """The same time, as records carry it."""
         self.failpoint = failpoint
         self.rows: list[JournalRow] = []
         """Journal rows appended so far."""
