@@ -164,6 +164,7 @@ class Bus:
             allow_reconnect=False,
             connect_timeout=CONNECT_TIMEOUT_S,
             max_reconnect_attempts=1,
+            reconnect_time_wait=0,  # pauses are ours: `wait` above, `_jittered` later
             ping_interval=PING_INTERVAL_S,
             max_outstanding_pings=2,
             drain_timeout=int(DRAIN_S),

@@ -13,7 +13,7 @@ from memory_contracts import jetstream as js
 from memory_contracts.client import MemoryClient
 from memory_contracts.connection import Bus
 from memory_contracts.jetstream import Outgoing
-from memory_worker.bus import Intake, Outcome, RawTurn, create_streams, stream_state
+from memory_worker.bus import Intake, Outcome, RawTurn, create_streams, secure_delete, stream_state
 from memory_worker.clock import SystemClock
 from tests.system.harness import TENANTS, BusUnderTest, eventually, running_server
 
@@ -200,3 +200,18 @@ async def test_stop_leaves_unfinished_turns_to_the_next(
     assert len(inbox.turns) == 5
     info = await js.call(worker, "CONSUMER.INFO.TURNS.memory-worker")
     assert info["num_ack_pending"] == 15
+
+
+async def test_erasing_what_is_gone_is_done(server: BusUnderTest, worker: Bus, harness: MemoryClient) -> None:
+    """A sequence that is erased already, was never used, or lies before the stream's start counts as erased."""
+    await harness.publish_turns([turn(i) for i in range(3)])
+    assert [await secure_delete(worker, "TURNS", sequence) for sequence in (2, 2, 1, 1, 3, 3, 1, 99)] == [
+        True,
+        False,
+        True,
+        False,
+        True,
+        False,
+        False,
+        False,
+    ]
