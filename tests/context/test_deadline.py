@@ -21,6 +21,16 @@ class StuckRecaller:
         raise AssertionError
 
 
+class BrokenRecaller(StuckRecaller):
+    """A recaller whose index is gone."""
+
+    async def recall(
+        self, scope: Sequence[str], text: str, *, about: Sequence[str], limit: int, deadline_ms: float, explain: bool
+    ) -> RecallAnswer:
+        """Fail."""
+        raise RuntimeError("no index")
+
+
 class StuckSessions:
     """A session manager that never answers."""
 
@@ -46,6 +56,18 @@ async def test_a_recall_that_is_late_is_cut_and_named(here: Room) -> None:
     assert texts(reply) == ["Ana is the boss"]
     assert reply.mode == "cut"
     assert reply.truncated == ["recall: cut at the deadline"]
+    await before.close()
+
+
+async def test_a_recall_that_fails_costs_no_turn_its_rules(here: Room) -> None:
+    """The turn is answered with rules and pinned memories, and says that recall is down."""
+    await here.rule("style", "Answer briefly.")
+    await here.save("Ana is the boss", pinned=True)
+    here.contexts, before = here.service(recaller=BrokenRecaller()), here.contexts
+    reply = await here.context(CAT)
+    assert "Answer briefly." in reply.system
+    assert texts(reply) == ["Ana is the boss"]
+    assert (reply.mode, reply.truncated) == ("down", ["recall: down"])
     await before.close()
 
 

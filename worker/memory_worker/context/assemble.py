@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import msgspec
+import structlog
 
 from memory_contracts.functions.recalling import ArmReport, ContextItem, ContextReply, ContextRule, LeftOut
 from memory_contracts.names import RECALL_LIMIT_MAX
@@ -17,6 +18,8 @@ from memory_worker.context.live import NOTICES_MAX, Content, LiveBanks
 from memory_worker.context.needs import RecallAnswer, Recaller
 from memory_worker.context.readback import asks_for_everything
 from memory_worker.store import TenantStore, memories, uses
+
+log = structlog.get_logger(__name__)
 
 RECALL_SHARE = 0.8
 """Part of the time left that recall is asked to keep to; the rest is for what follows it."""
@@ -202,6 +205,9 @@ class Assembler:
                 )
         except TimeoutError:
             return RecallAnswer(mode="cut"), ("recall: cut at the deadline",)
+        except Exception as error:  # whatever is wrong with the index, a turn has its rules and pinned memories
+            log.warning("context.recall_failed", error=type(error).__name__)
+            return RecallAnswer(mode="down"), ("recall: down",)
         return answer, (f"recall: {answer.cut}",) if answer.cut else ()
 
     def _recent(self, session: Session) -> dict[str, Given]:
