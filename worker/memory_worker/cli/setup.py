@@ -12,7 +12,7 @@ from memory_contracts.errors import FunctionError, invalid
 from memory_contracts.subjects import Subjects
 from memory_worker.bus.accounts import Duty, Layout, LayoutKind, Role
 from memory_worker.bus.credentials import BusFiles, add_credentials, ensure_defaults, read_registry
-from memory_worker.bus.server import reload_server, url_of
+from memory_worker.bus.server import ServerError, reload_server, url_of
 from memory_worker.bus.streams import StreamDrift, create_streams, verify_streams
 from memory_worker.cli import render
 from memory_worker.cli.command import Group, pass_session
@@ -163,7 +163,11 @@ def credentials_add(
         )
     except ValueError as error:
         session.fail(FunctionError("invalid_input", str(error)))
-    told = reload_server(files) and session.guard(lambda: _accepted(load_credentials(path)))
+    try:
+        reloaded = reload_server(files)
+    except ServerError as error:
+        session.fail(FunctionError("unavailable", str(error)))
+    told = reloaded and session.guard(lambda: _accepted(load_credentials(path)))
     if session.as_json:
         click.echo(msgspec.json.encode({"path": str(path), "server_reloaded": told}).decode())
         return
