@@ -45,7 +45,11 @@ class Running:
             )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
-        assert line, self.log.read_text()[-3_000:]
+        if not line:
+            self.process.kill()
+            self.process.wait(START_S)
+            self.process.stdout.close()
+            raise AssertionError(self.log.read_text()[-3_000:])
         self.ready: dict[str, Any] = json.loads(line)
 
     def stop(self, number: int = signal.SIGTERM) -> int:

@@ -1,5 +1,6 @@
 """How `memory up` starts, reloads, stops, and what it leaves behind."""
 
+import base64
 import contextlib
 import json
 import os
@@ -234,3 +235,25 @@ def _worker(data: Path, credentials: Path, url: str) -> tuple[int, str]:
         check=False,
     )
     return done.returncode, done.stderr
+
+
+def test_the_vaults_key_can_come_from_the_environment(start: Start, data: Path) -> None:
+    """With the key outside, the data directory alone opens no protected value; a wrong key breaks nothing else."""
+    key = base64.b64encode(b"k" * 32).decode()
+    running = start(data, "--no-consolidate", MEMORY_VAULT_KEY=key)
+    saved = running.as_person("save", "The safe opens with zinnia", "--protect")["memory"]
+    assert running.as_person("reveal", saved["protected"])["value"] == "The safe opens with zinnia"
+    assert running.stop() == 0
+    assert list(data.rglob("tenant.key")) == []
+    other = base64.b64encode(b"o" * 32).decode()
+    running = start(data, "--no-consolidate", MEMORY_VAULT_KEY=other)
+    assert "zinnia" not in json.dumps(running.error("reveal", saved["protected"], speaks_as="human-me", code=4))
+    running.json("save", "All else works")
+    assert running.stop() == 0
+
+
+def test_a_sentence_model_that_is_not_installed_is_said_at_the_start(data: Path) -> None:
+    """Nothing falls back silently to another model."""
+    code, says = start_fails(data, "--no-consolidate", MEMORY_EMBEDDING_MODEL="minilm")
+    assert code != 0
+    assert "memory-worker[minilm]" in says

@@ -153,6 +153,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         int, _about("How long an idempotency key gives the same reply.", "hours", ge=1, le=720, reload=True)
     ] = 24
     uses_days: Annotated[int, _about("How long it is kept which turn was given what.", "days", ge=1)] = 90
+    trash_retention_days: Annotated[
+        int, _about("Age at which a trashed bank is destroyed; 0 keeps it until a person wipes it.", "days", ge=0)
+    ] = 0
     vault_key: Annotated[
         str,
         _about(
