@@ -42,6 +42,8 @@ from memory_worker.gate.access import no_bank, no_memory
 from memory_worker.recall import RecallService
 from memory_worker.store import Caller, Origin, Transaction, banks, entities, forgetting, memories, new_id
 from memory_worker.store import suggestions as suggestion_rows
+from memory_worker.store.banks import BankRow
+from memory_worker.store.caller import EXPIRY
 from memory_worker.store.fingerprint import normalise
 from memory_worker.store.forgetting import ForgettingRow
 from memory_worker.store.scrubbing import ScrubFailed, remove_backups, scrub
@@ -197,6 +199,11 @@ class Forgetting:
             raise no_bank(request.name)
         plan = Plan(kind="bank", bank=request.name, bank_n=row.n)
         return ReceiptReply(receipt=await self._begin(caller, plan))
+
+    async def destroy_trashed(self, row: BankRow) -> Receipt:
+        """Destroy everything that a bank in the trash holds, since its time there is over."""
+        caller = Caller(self._store.tenant, "system", EXPIRY)
+        return await self._begin(caller, Plan(kind="bank", bank=row.bank.name, bank_n=row.n))
 
     async def reveal(self, caller: Caller, request: ValueRevealRequest) -> ValueRevealReply:
         """Give a protected value, for this call alone."""

@@ -5,6 +5,7 @@ from memory_worker.files.erasing import Erased
 from memory_worker.files.ports import Commands, Feed, FilesSettings, Ledger, Snapshot
 from memory_worker.files.room import FileRoom, FilesStatus, UnreadFile
 from memory_worker.files.store_side import GateCommands, StoreFeed, StoreLedger, StoreSnapshot
+from memory_worker.files.trash import Trash
 
 __all__ = [
     "Archives",
@@ -21,5 +22,6 @@ __all__ = [
     "StoreFeed",
     "StoreLedger",
     "StoreSnapshot",
+    "Trash",
     "UnreadFile",
 ]
