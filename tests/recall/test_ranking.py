@@ -123,6 +123,17 @@ def test_explain_gives_every_part_of_a_score() -> None:
     assert plain.parts is None
 
 
+def test_scores_fall_with_rank_and_stay_over_the_floor() -> None:
+    """Every returned score lies between the floor and 1, and none is higher than the one before it."""
+    index = index_of(
+        *(memory(n, f"The {w} of the sailing boat is old") for n, w in enumerate(("mast", "hull", "sail")))
+    )
+    scores = [h.score for h in index.search(["main"], RecallQuery(text="old hull of the boat"), NOW).hits]
+    assert len(scores) >= 2
+    assert scores == sorted(scores, reverse=True)
+    assert all(RecallSettings().floor <= score <= 1 for score in scores)
+
+
 def test_the_reply_accounts_for_every_arm() -> None:
     """Each arm says its state, its candidates and, where it has one, its model; a cut is named."""
     index = index_of(memory(1, "The spare key is under the blue pot"))

@@ -106,7 +106,9 @@ def rank(found: Sequence[Found], limit: int, settings: RecallSettings, *, explai
                 left.append(Left(id=beaten, bank=f.bank.name, score=_rounded(s.relevance[i]), reason="subject"))
             continue
         family = int(c["family"][row])
-        score = best_relevance * min(1.0, order / best) if best else 0.0
+        # From the floor up to the relevance of the best row, in proportion to the rank's score.
+        reach = max(0.0, best_relevance - settings.floor)
+        score = settings.floor + reach * min(1.0, order / best) if best else settings.floor
         entry = Ranked(
             bank=f.bank.name,
             row=row,
