@@ -276,6 +276,8 @@ class GateMachine(RuleBasedStateMachine):
             assert after.revision == before.revision + (row.type != "memory.reinforced")
         else:
             assert after.revision == 1
+        if row.cause_kind == "suggestion" and (before is None or before.text != after.text):
+            assert after.tier != "stated", "nobody but agents, sensors and turns proposed anything"
         known.add((after.text, after.tier))
         self.replayed[after.id] = after
 
@@ -297,7 +299,7 @@ class GateMachine(RuleBasedStateMachine):
 
 
 GateMachine.TestCase.settings = settings(
-    max_examples=25,
+    max_examples=20,
     stateful_step_count=30,
     deadline=None,
     database=None,
