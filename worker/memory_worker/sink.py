@@ -10,6 +10,7 @@ import msgspec
 from memory_contracts.names import ID_MAX_CHARS
 from memory_contracts.turns import TurnCompleted
 from memory_worker.bus import Outcome, RawTurn
+from memory_worker.extraction import mask_payload
 from memory_worker.store import TenantStore, inbox
 from memory_worker.store.inbox import NewTurn
 
@@ -92,7 +93,7 @@ class InboxSink:
         return NewTurn(turn.turn_id, turn.session_id, raw.body)
 
     def _parked(self, raw: RawTurn, reason: str) -> NewTurn:
-        return NewTurn(_turn_id(raw.body), raw.session_id, raw.body, reason)
+        return NewTurn(_turn_id(raw.body), raw.session_id, mask_payload(raw.body), reason)
 
 
 def _turn_id(body: bytes) -> str:

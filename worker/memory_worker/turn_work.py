@@ -34,8 +34,8 @@ class StoreInbox:
         await self._store.write(lambda tx: inbox.retry(tx, turn_id, next_at, reason))
 
     async def park(self, turn_id: str, reason: str, raw: bytes | None) -> None:
-        """Set a turn aside."""
-        await self._store.write(lambda tx: inbox.park(tx, turn_id, reason, raw))
+        """Set a turn aside; what looks like a secret is masked in what is kept of it."""
+        await self._store.write(lambda tx: inbox.park(tx, turn_id, reason, raw, extraction.mask_payload))
 
     async def next_due(self) -> float | None:
         """When the next waiting turn is due."""

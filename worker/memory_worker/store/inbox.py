@@ -1,6 +1,6 @@
 """The turn inbox: turns that were published and are not read yet, and how far each session was read."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -99,9 +99,11 @@ def retry(tx: Transaction, turn_id: str, next_at: float, reason: str) -> None:
     tx.run(_SQL["back"], 0, next_at, reason, turn_id)
 
 
-def park(tx: Transaction, turn_id: str, reason: str, raw: bytes | None) -> None:
-    """Set a turn aside with the reason, its bytes and the raw reply of a model."""
-    tx.run(_SQL["park"], reason, raw, turn_id)
+def park(tx: Transaction, turn_id: str, reason: str, raw: bytes | None, mask: Callable[[bytes], bytes] = bytes) -> None:
+    """Set a turn aside with the reason, its bytes as `mask` leaves them, and the raw reply of a model."""
+    values = tx.one(_SQL["payload"], turn_id)
+    payload = None if values is None or values[0] is None else mask(values[0])
+    tx.run(_SQL["park"], reason, raw, payload, turn_id)
 
 
 def done(tx: Transaction, turn_id: str, reason: str | None = None) -> None:

@@ -26,7 +26,10 @@ UPDATE inbox SET state = 'waiting', attempts = max(0, attempts - ?), next_at = ?
 WHERE turn = ? AND state = 'working';
 
 -- name: park
-UPDATE inbox SET state = 'parked', reason = ?, raw = ? WHERE turn = ?;
+UPDATE inbox SET state = 'parked', reason = ?, raw = ?, payload = ? WHERE turn = ?;
+
+-- name: payload
+SELECT payload FROM inbox WHERE turn = ?;
 
 -- name: done
 UPDATE inbox SET state = 'done', reason = ?, payload = NULL, raw = NULL, bytes = 0 WHERE turn = ?;
