@@ -73,9 +73,12 @@ def main() -> int:
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder with `chats`")
     asked = parser.parse_args()
     files = sorted((asked.data / "chats").glob("*.turns.jsonl")) or sorted(Path("examples").glob("turns.jsonl"))
-    with tempfile.TemporaryDirectory(prefix="memory-replay-") as folder, (Path(folder) / "log").open("wb") as log:
-        with running_worker(Path(folder) / "data", log) as worker:
-            sound = asyncio.run(replay(worker, files))
+    with (
+        tempfile.TemporaryDirectory(prefix="memory-replay-") as folder,
+        (Path(folder) / "log").open("wb") as log,
+        running_worker(Path(folder) / "data", log) as worker,
+    ):
+        sound = asyncio.run(replay(worker, files))
     sys.stdout.write("rows and triggers agree\n" if sound else "NOT EVERYTHING AGREES\n")
     return 0 if sound else 1
 

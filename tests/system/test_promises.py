@@ -256,3 +256,16 @@ def test_an_unwritable_data_directory_is_refused(tmp_path: Path) -> None:
     with (tmp_path / "log").open("wb") as log, pytest.raises(RuntimeError), running_worker(blocked / "data", log):
         pass
     assert "data directory" in (tmp_path / "log").read_text()
+
+
+async def test_a_turn_for_no_valid_bank_is_parked(person: MemoryClient, harness: MemoryClient) -> None:
+    """A turn whose metadata names no valid bank, or another's private one, is set aside and shown, not lost."""
+    await harness.publish_turn(turn("lost-1", "Not A Bank", ("user", "Remember that the gate is green.")))
+    await harness.publish_turn(turn("lost-2", "agent-somebody", ("user", "Remember that the gate is blue.")))
+
+    async def parked() -> bool:
+        found = {one.turn_id for one in (await person.extraction_status()).parked}
+        return {"lost-1", "lost-2"} <= found
+
+    await eventually(parked, "parking")
+    assert (await person.recall(query="what colour is the gate")).memories == []

@@ -130,7 +130,7 @@ class TurnBanks:
         if isinstance(where, context.Wait):
             return extraction.Wait(where.reason)
         if isinstance(where, context.Off):
-            return extraction.Off(where.reason)
+            return extraction.Off(where.reason, where.park)
         row = await banks.read(self._store.readers, where.bank)
         return extraction.ResolvedBank(where.bank, row.bank.description if row else "")
 

@@ -34,9 +34,13 @@ class ResolvedBank(msgspec.Struct, frozen=True):
 
 
 class Off(msgspec.Struct, frozen=True):
-    """The turn is not to be remembered (`memory: off`, or private without an owner)."""
+    """The turn is not to be remembered (`memory: off`, or private without an owner).
+
+    `park` = its metadata is wrong, and a person should see the turn.
+    """
 
     reason: str = "memory_off"
+    park: bool = False
 
 
 class Wait(msgspec.Struct, frozen=True):

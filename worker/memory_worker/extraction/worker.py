@@ -227,6 +227,8 @@ class TurnWorker:
             if error.code in ("storage_full", "unavailable"):
                 return partial(inbox.wait, turn.turn_id, now + settings.sibling_retry_s, error.code)
             return self._failed(turn, error.code)
+        except _Misplaced as error:
+            return partial(inbox.park, turn.turn_id, f"bank: {error}", None)
         except _NoMessages:
             return partial(inbox.park, turn.turn_id, "no_messages", None)
         except Exception as error:
@@ -276,7 +278,7 @@ class TurnWorker:
         if isinstance(resolved, Wait):
             raise SiblingAway(resolved.reason)
         if isinstance(resolved, Off):
-            raise _Skip(resolved.reason)
+            raise _Misplaced(resolved.reason) if resolved.park else _Skip(resolved.reason)
         return resolved
 
     async def _read(self, event: TurnCompleted, cursor: Cursor | None) -> ReadTurn:
@@ -297,6 +299,10 @@ class TurnWorker:
                 break
             after = page.cursor
         return out
+
+
+class _Misplaced(Exception):
+    """The turn's metadata names no bank that it may go to; a person should see it."""
 
 
 class _NoMessages(Exception):
