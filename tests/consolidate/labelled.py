@@ -1,8 +1,8 @@
 """Measures the labelled pairs: `python -m tests.consolidate.labelled` prints the table per class.
 
 Each pair is put into a bank of its own and goes through the whole finding, candidate search included. Rules and word
-lists were corrected by looking at what went wrong in every second pair only; the other half is `unread`. One author wrote
-rules and pairs, so the figures say how well the rules do what they are meant to, not how often texts like these occur.
+lists were corrected by looking at what went wrong in every second pair only; the other half is `unread`. One author
+wrote rules and pairs, so the figures say how well the rules do what they are meant to, not how often such texts occur.
 """
 
 import sys
