@@ -119,6 +119,21 @@ class Edits:
     def _vanished(self, paths: Iterable[str]) -> list[str]:
         return [path for path in paths if self._disk.look(path).state == "missing"]
 
+    async def differing(self, paths: Collection[str]) -> list[str]:
+        """Leave out the files that are as they were recorded: mostly echoes of our own writes. Needs no lock."""
+        ordered = sorted(path for path in paths if _storable(path))
+        kept = [path for path in paths if not _storable(path)]
+        for start in range(0, len(ordered), self._settings.batch_rows):
+            part = ordered[start : start + self._settings.batch_rows]
+            entries = await self._ledger.of_paths(part)
+            looks = await asyncio.to_thread(self._disk.look_many, part)
+            for path, look in zip(part, looks, strict=True):
+                entry = entries.get(path)
+                same = entry is not None and entry.digest == look.digest and entry.held is None
+                if not same or self._problems.knows(path) or self.removals.waiting():
+                    kept.append(path)
+        return kept
+
     # Reading
 
     async def read(self, paths: Collection[str], *, rewrite: bool = False) -> Read:

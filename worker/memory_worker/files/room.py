@@ -284,7 +284,8 @@ class FileRoom:
             return
 
     async def _read_due(self) -> None:
-        due, self._due = sorted(self._due), set()
+        noticed, self._due = self._due, set()
+        due = await self._edits.differing(noticed)
         for start in range(0, len(due), EDITS_AT_ONCE):
             async with self._lock:
                 read = await self._edits.read(due[start : start + EDITS_AT_ONCE])
