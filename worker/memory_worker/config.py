@@ -182,7 +182,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ] = 500
     expiry_interval_s: Annotated[
         float, _about("Pause between passes of the expiry sweeper when nothing is due.", "s", ge=0.05, le=3_600)
-    ] = 15.0
+    ] = 5.0
 
     # Siblings
 
