@@ -20,7 +20,7 @@ MAY_IMPORT = {
     "bus": {"store", "gate", "extraction", "recall", "context"},
     "files": {"store", "gate", "extraction", "recall", "context"},
     "health": {"store"},
-    "cli": {"store", "bus", "files", "health"},
+    "cli": {"store", "gate", "extraction", "recall", "context", "bus", "files", "health"},
 }
 """Rooms whose modules a room may import, besides itself and the contracts."""
 

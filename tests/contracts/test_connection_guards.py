@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import psutil
 import pytest
 
 from memory_contracts import FunctionError, connection
@@ -188,6 +189,7 @@ async def test_late_pong_does_not_kill_reading(own_server: BusUnderTest, caller:
     assert pid is not None
     os.kill(pid, signal.SIGSTOP)
     try:
+        await eventually(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED, "the freeze")
         assert not await caller.flushed(0.2)
     finally:
         os.kill(pid, signal.SIGCONT)

@@ -124,6 +124,7 @@ class CrashRun:
         line = await asyncio.to_thread(self.worker.stdout.readline)
         if b"ready" not in line:
             self.worker.wait()
+            self.worker.stdout.close()
             return False
         self.report.slowest_start_s = max(self.report.slowest_start_s, time.monotonic() - began)
         return True
@@ -136,6 +137,8 @@ class CrashRun:
         else:
             self.report.failpoints_hit += 1
         self.worker.wait()
+        assert self.worker.stdout is not None
+        self.worker.stdout.close()
         self.report.worker_kills += 1
 
     def close(self) -> None:
@@ -258,6 +261,8 @@ class CrashRun:
             if self.worker is not None and self.worker.poll() is None:
                 self.worker.terminate()
                 self.worker.wait()
+            if self.worker is not None and self.worker.stdout is not None:
+                self.worker.stdout.close()
             if self.server is not None:
                 await self.server.stop()
         self._check()
