@@ -24,6 +24,8 @@ EDITS_AT_ONCE = 50
 """Changed files read before the mirror gets its turn again."""
 RETRY_MAX_S = 60.0
 """Longest time between two attempts at what the disk or the store refuses, in seconds."""
+SETTLE_MAX = 10
+"""Most settling times that reading waits while changes go on coming."""
 PROBLEMS_SHOWN = 200
 """Most unreadable files that a status names; the count is of all."""
 
@@ -277,7 +279,10 @@ class FileRoom:
         timeout = self.settings.vanish_settle_s if self._edits.removals.waiting() or self._due else self.settings.scan_s
         try:
             await asyncio.wait_for(self._quiet.wait(), timeout)
-            while self._quiet.is_set():
+            # A folder that is written all the time, by our own mirror too, must not put off reading for ever.
+            for _ in range(SETTLE_MAX):
+                if not self._quiet.is_set():
+                    return
                 self._quiet.clear()
                 await asyncio.sleep(self.settings.settle_s)
         except TimeoutError:
