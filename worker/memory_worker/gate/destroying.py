@@ -9,7 +9,7 @@ import msgspec
 from memory_contracts.records import Bank, Entity, Memory, Rule, Source
 from memory_worker.gate import ruling
 from memory_worker.gate.act import Act
-from memory_worker.gate.mentions import MARKER, Names
+from memory_worker.gate.mentions import MARKER, Names, readings
 from memory_worker.gate.naming import TENANT_BANK
 from memory_worker.gate.vault import KeyedVault
 from memory_worker.store import banks, entities, forgetting, forgotten, rules, uses
@@ -142,8 +142,8 @@ def _in_turns(names: Names, texts: Sequence[str]) -> Callable[[bytes], bool]:
 def _holds_text(data: bytes, texts: Sequence[str]) -> bool:
     if not texts or not data:
         return False
-    folded = normalise(data.decode("utf-8", "replace"))
-    return any(text in folded for text in texts)
+    folded = [normalise(reading) for reading in readings(data)]
+    return any(text in reading for reading in folded for text in texts)
 
 
 def _empty(act: Act, memory_id: str, bank: Bank, memory: Memory, vault: KeyedVault) -> None:

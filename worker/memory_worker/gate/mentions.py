@@ -21,11 +21,10 @@ class Names:
         return self._pattern is not None and self._pattern.search(fold(text)) is not None
 
     def within_json(self, data: bytes) -> bool:
-        """Tell whether a JSON document mentions one of the names, whether its letters are escaped or not."""
+        """Tell whether a JSON document mentions one of the names, whether its characters are escaped or not."""
         if self._pattern is None or not data:
             return False
-        text = data.decode("utf-8", "replace")
-        return self.within(_ESCAPE.sub(_unescaped, text) if "\\u" in text else text)
+        return any(self.within(text) for text in readings(data))
 
     def cut(self, text: str) -> str | None:
         """Put the marker in place of every mention; None where they cannot be cut cleanly."""
@@ -41,13 +40,27 @@ class Names:
         return None if self.within(result) else result
 
 
-_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})")
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_CONTROLS = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
+NESTED_MAX = 3
+"""How often JSON may lie inside a string of JSON and still be read."""
 _NO_SPACES = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
 """Scripts written without spaces, where a name has no word boundary."""
 
 
+def readings(data: bytes) -> list[str]:
+    """A JSON document as it stands and with its escapes undone: a name may follow a line break, written `\\n`."""
+    found = [data.decode("utf-8", "replace")]
+    while "\\" in found[-1] and len(found) <= NESTED_MAX:
+        text = _ESCAPE.sub(_unescaped, found[-1])
+        # Escapes write a letter outside the basic plane as two halves.
+        found.append(text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))
+    return found
+
+
 def _unescaped(match: re.Match[str]) -> str:
-    return chr(int(match.group(1), 16))
+    code, letter = match.groups()
+    return chr(int(code, 16)) if code else _CONTROLS.get(letter, letter)
 
 
 def fold(text: str) -> str:
@@ -60,7 +73,7 @@ def _fold_with_places(text: str) -> tuple[str, list[int]]:
     folded: list[str] = []
     places: list[int] = []
     for place, character in enumerate(text):
-        for part in unicodedata.normalize("NFKD", character.casefold()):
+        for part in unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", character).casefold()):
             if not unicodedata.combining(part):
                 folded.append(part)
                 places.append(place)
