@@ -1,6 +1,7 @@
 """A harness: asks for a turn's context, calls a model, publishes the finished turn. The next session remembers."""
 
 import asyncio
+import os
 import sys
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -59,5 +60,5 @@ async def main(credentials: Path, messages: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    default = Path.home() / ".local/share/memory-worker/credentials/system-harness.json"
-    asyncio.run(main(default, sys.argv[1:]))
+    data = Path(os.environ.get("MEMORY_DATA_DIR") or Path.home() / ".local/share/memory-worker")
+    asyncio.run(main(data / "credentials/system-harness.json", sys.argv[1:]))
