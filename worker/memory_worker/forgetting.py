@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Protocol
 
 import msgspec
@@ -57,6 +56,9 @@ RETRY_S = 5.0
 BUS_PLACES = ("turn stream", "event streams")
 """Steps that need the bus."""
 
+NOTHING_LEFT = Plan(kind="memory")
+"""The plan of a forgetting whose values are all destroyed."""
+
 _decode_plan = msgspec.json.Decoder(Plan).decode
 _decode_rule = msgspec.json.Decoder(Rule).decode
 
@@ -81,7 +83,6 @@ class Forgetting:
         files: FileRoom | None,
         relay: Relay,
         turn_stream: TurnStream,
-        directory: Path,
         failpoint: Callable[[str], None] = lambda name: None,
     ) -> None:
         self._gate = gate
@@ -92,7 +93,6 @@ class Forgetting:
         self._files = files
         self._relay = relay
         self._turn_stream = turn_stream
-        self._directory = directory
         self._failpoint = failpoint
         self._lock = asyncio.Lock()
         self._wake = asyncio.Event()
@@ -253,7 +253,6 @@ class Forgetting:
     async def _advance(self, row: ForgettingRow, caller: Caller) -> ForgettingRow:
         """Take the steps that are left, each recorded when done; a place out of reach is named and comes later."""
         async with self._lock:
-            plan = None if row.plan is None else _decode_plan(row.plan)
             unreachable: list[str] = []
             for name, step in self._steps():
                 if name in row.steps:
@@ -261,6 +260,8 @@ class Forgetting:
                 if name == "plan" and unreachable:
                     break  # the names are still needed; they go when every place was reached
                 self._failpoint(f"forgetting.{name}")
+                # Each step reads the plan as the step before left it: the first one adds what it destroyed.
+                plan = _decode_plan(row.plan) if row.plan else NOTHING_LEFT
                 try:
                     row = await step(row, plan, caller)
                 except (BusError, ScrubFailed, OSError) as error:
@@ -278,7 +279,7 @@ class Forgetting:
 
     def _steps(
         self,
-    ) -> tuple[tuple[str, Callable[[ForgettingRow, Plan | None, Caller], Awaitable[ForgettingRow]]], ...]:
+    ) -> tuple[tuple[str, Callable[[ForgettingRow, Plan, Caller], Awaitable[ForgettingRow]]], ...]:
         return (
             ("records", self._destroy_records),
             ("index", self._rebuild_index),
@@ -290,9 +291,7 @@ class Forgetting:
             ("database", self._scrub),
         )
 
-    async def _destroy_records(self, row: ForgettingRow, plan: Plan | None, caller: Caller) -> ForgettingRow:
-        assert plan is not None
-
+    async def _destroy_records(self, row: ForgettingRow, plan: Plan, caller: Caller) -> ForgettingRow:
         def work(tx: Transaction) -> ForgettingRow:
             act = self._gate.act(tx, caller, Origin.of(caller, row.id, "forget"))
             destroyed: Destroyed = destroy(act, plan, self._vault)
@@ -309,15 +308,14 @@ class Forgetting:
         self._failpoint("forgetting.records.done")
         return done
 
-    async def _rebuild_index(self, row: ForgettingRow, plan: Plan | None, caller: Caller) -> ForgettingRow:
+    async def _rebuild_index(self, row: ForgettingRow, plan: Plan, caller: Caller) -> ForgettingRow:
         await self._recall.rebuild()
         return await self._done(row, "index")
 
-    async def _erase_files(self, row: ForgettingRow, plan: Plan | None, caller: Caller) -> ForgettingRow:
-        known = _decode_plan(row.plan) if row.plan else Plan(kind="memory")
+    async def _erase_files(self, row: ForgettingRow, plan: Plan, caller: Caller) -> ForgettingRow:
         if self._files is None:
             return await self._done(row, "files")
-        erased = await self._files.erase(known.memory_ids, known.names)
+        erased = await self._files.erase(plan.memory_ids, plan.names)
         counts = {"files": erased.files, "archives": erased.archives}
         if erased.paths:
             origin = Origin.of(caller, row.id, "forget")
@@ -326,28 +324,26 @@ class Forgetting:
             self._contexts.drop_caches()
         return await self._done(row, "files", counts)
 
-    async def _remove_backups(self, row: ForgettingRow, plan: Plan | None, caller: Caller) -> ForgettingRow:
+    async def _remove_backups(self, row: ForgettingRow, plan: Plan, caller: Caller) -> ForgettingRow:
         removed = await asyncio.to_thread(remove_backups, self._store)
         return await self._done(row, "backups", {"backups": removed})
 
-    async def _erase_turns(self, row: ForgettingRow, plan: Plan | None, caller: Caller) -> ForgettingRow:
-        known = _decode_plan(row.plan) if row.plan else Plan(kind="memory")
-        names = Names(known.names)
-        count = await self._turn_stream.erase_turns(names.within_json) if known.names else 0
+    async def _erase_turns(self, row: ForgettingRow, plan: Plan, caller: Caller) -> ForgettingRow:
+        names = Names(plan.names)
+        count = await self._turn_stream.erase_turns(names.within_json) if plan.names else 0
         return await self._done(row, "turn stream", {"turns in the stream": count})
 
-    async def _erase_events(self, row: ForgettingRow, plan: Plan | None, caller: Caller) -> ForgettingRow:
-        known = _decode_plan(row.plan) if row.plan else Plan(kind="memory")
+    async def _erase_events(self, row: ForgettingRow, plan: Plan, caller: Caller) -> ForgettingRow:
         await self._relay.caught_up()
         count = 0
-        for memory_id in known.memory_ids:
+        for memory_id in plan.memory_ids:
             count += await self._relay.erase_memory(memory_id)
         return await self._done(row, "event streams", {"events": count})
 
-    async def _empty_plan(self, row: ForgettingRow, plan: Plan | None, caller: Caller) -> ForgettingRow:
+    async def _empty_plan(self, row: ForgettingRow, plan: Plan, caller: Caller) -> ForgettingRow:
         return await self._done(msgspec.structs.replace(row, plan=None), "plan")
 
-    async def _scrub(self, row: ForgettingRow, plan: Plan | None, caller: Caller) -> ForgettingRow:
+    async def _scrub(self, row: ForgettingRow, plan: Plan, caller: Caller) -> ForgettingRow:
         await scrub(self._store)
         return await self._done(row, "database")
 

@@ -140,7 +140,6 @@ class Tenant:
             self.files,
             self.relay,
             OwnTurns(shared.bus, shared.subjects, name),
-            directory,
             shared.failpoint,
         )
         self.review = Review(self.gate, NoteReader(self.store, self.turns), self.forgetting)

@@ -35,9 +35,6 @@ ORDER BY seq LIMIT ?;
 -- name: empty_journal_row
 UPDATE journal SET before = NULL, after = NULL, session = NULL, cause_id = '' WHERE seq = ?;
 
--- name: rename_target
-UPDATE journal SET target = '' WHERE seq = ?;
-
 -- name: rules
 SELECT bank, name, record FROM rules;
 
@@ -99,9 +96,6 @@ SELECT owner, memory, bank, sealed FROM vault WHERE ref = ?;
 
 -- name: by_exact
 SELECT memory FROM vault WHERE bank = ? AND exact = ?;
-
--- name: unseal_memory
-DELETE FROM vault WHERE memory = ?;
 
 -- name: drop_key
 DELETE FROM vault_keys WHERE owner = ?1 AND NOT EXISTS (SELECT 1 FROM vault WHERE owner = ?1);

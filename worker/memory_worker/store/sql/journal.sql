@@ -70,9 +70,6 @@ ORDER BY seq LIMIT :limit;
 INSERT INTO cursors (reader, seq) VALUES (?, ?)
 ON CONFLICT (reader) DO UPDATE SET seq = excluded.seq;
 
--- name: cursor
-SELECT seq FROM cursors WHERE reader = ?;
-
 -- name: cursors
 SELECT reader, seq FROM cursors ORDER BY reader;
 

@@ -41,9 +41,6 @@ DELETE FROM wordings WHERE memory = ?;
 -- name: reinforce
 INSERT OR IGNORE INTO reinforcements (memory, cause) VALUES (?, ?);
 
--- name: remove_reinforcement
-DELETE FROM reinforcements WHERE memory = ? AND cause = ?;
-
 -- name: add_tag
 INSERT OR IGNORE INTO memory_tags (bank, tag, memory) VALUES (?, ?, ?);
 
@@ -81,9 +78,6 @@ ORDER BY m.expires_at LIMIT ?;
 -- name: next_due
 SELECT m.expires_at FROM memories m JOIN banks b ON b.n = m.bank
 WHERE m.state = 'live' AND m.expires_at IS NOT NULL AND b.trash_id IS NULL ORDER BY m.expires_at LIMIT 1;
-
--- name: count_live
-SELECT count(*) FROM memories WHERE state = 'live';
 
 -- name: page
 SELECT m.record FROM memories m
