@@ -60,12 +60,15 @@ class Running:
         self.process.stdout.close()
         return code
 
-    def invoke(self, *args: str, speaks_as: str | None = None, stdin: str | None = None, code: int | Container[int] = 0) -> Result:
+    def invoke(
+        self, *args: str, speaks_as: str | None = None, stdin: str | None = None, code: int | Container[int] = 0
+    ) -> Result:
         """Run one command; its exit code must be `code`, or one of them."""
         who = ["--as", speaks_as] if speaks_as else []
         env: dict[str, str | None] = {name: None for name in os.environ if name.startswith(CLEAN)}
         result = CliRunner().invoke(memory, [*args, *who], input=stdin, env={**env, **self.env})
-        assert result.exit_code in ((code,) if isinstance(code, int) else code), (args, result.exit_code, result.output, result.exception)
+        allowed = (code,) if isinstance(code, int) else code
+        assert result.exit_code in allowed, (args, result.exit_code, result.output, result.exception)
         return result
 
     def text(self, *args: str, **more: Any) -> str:
