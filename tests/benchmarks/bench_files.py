@@ -2,9 +2,11 @@
 
 import argparse
 import asyncio
+import hashlib
 import itertools
 import resource
 import statistics
+import tarfile
 import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -15,8 +17,8 @@ from pathlib import Path
 import structlog
 
 from memory_contracts.functions.memories import SaveRequest
-from memory_contracts.functions.operations import ExportRequest, ImportRequest
-from memory_contracts.records import Memory, Source
+from memory_contracts.functions.operations import ExportRequest, ImportRequest, ValueRevealReply, ValueRevealRequest
+from memory_contracts.records import Claim, Memory, Source
 from memory_worker.clock import SystemClock
 from memory_worker.files import Archives, FileRoom, GateCommands, StoreFeed, StoreLedger, StoreSnapshot
 from memory_worker.gate import Gate, GateSettings, KeyedVault
@@ -26,6 +28,8 @@ SAVERS = 64
 PERSON = Caller("local", "human", "me")
 TEXT = "Memory number {} says that the quarterly planning of the search team moved to the large room on Thursday"
 """A text of usual length: about a hundred characters."""
+RUN = {"manifest.json", "journal.jsonl"}
+"""Files of an archive that tell of the run it was made in."""
 
 
 def show(text: str = "") -> None:
@@ -78,9 +82,26 @@ class Opened:
 
         async def saver() -> None:
             for n in numbers:
-                await self.gate.save(PERSON, SaveRequest(text=TEXT.format(n)))
+                await self.gate.save(PERSON, varied(n))
 
         await asyncio.gather(*(saver() for _ in range(SAVERS)))
+
+
+def varied(n: int) -> SaveRequest:
+    """A memory of which every label is set in some, so that a comparison meets all of them."""
+    return SaveRequest(
+        text=TEXT.format(n),
+        kind=("fact", "person", "preference")[n % 3],
+        subject=f"subject {n}" if n % 2 else None,
+        entities=[f"Person {n % 500}"] if n % 3 == 1 else [],
+        tags=[f"tag{n % 7}"],
+        about=[f"repo:{n % 11}"] if n % 4 == 0 else [],
+        claim=Claim(entity=f"Thing {n}", property="room", value=str(n)) if n % 5 == 0 else None,
+        confidence=("low", "normal", "high")[n % 3],
+        pinned=n % 50 == 0,
+        occurred_at=datetime(2026, 1, 1 + n % 28, tzinfo=UTC) if n % 6 == 0 else None,
+        expires_at=datetime(2030, 1, 1, tzinfo=UTC) if n % 50 == 1 else None,
+    )
 
 
 @asynccontextmanager
@@ -93,6 +114,11 @@ async def opened(root: Path) -> AsyncIterator[Opened]:
         yield made
     finally:
         await made.store.close()
+
+
+async def no_reveal(caller: Caller, request: ValueRevealRequest) -> ValueRevealReply:
+    """Nothing here is protected."""
+    raise AssertionError(request.ref)
 
 
 def cpu() -> float:
@@ -210,22 +236,49 @@ async def from_scratch(count: int) -> None:
             await room.close()
 
 
+async def records(of: Opened) -> dict[str, Memory]:
+    """Every live memory by id."""
+    found: dict[str, Memory] = {}
+    after: str | None = ""
+    while after is not None:
+        page, after = await StoreSnapshot(of.store).memories("main", after, 1_000)
+        found |= {memory.id: memory for memory in page}
+    return found
+
+
+def differing(first: Path, second: Path) -> list[str]:
+    """Names of files that two archives do not have alike; manifest and journal tell of the run, and are left out."""
+    one, two = ({member.name: hash_of(tar, member) for member in tar} for tar in map(tarfile.open, (first, second)))
+    return sorted(name for name in (one.keys() | two.keys()) - RUN if one.get(name) != two.get(name))
+
+
+def hash_of(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    """The hash of one file of an archive."""
+    data = tar.extractfile(member)
+    assert data is not None
+    return hashlib.sha256(data.read()).digest()
+
+
 async def round_trip(count: int) -> None:
     """Export, import into a fresh tenant, export again."""
     with tempfile.TemporaryDirectory() as folder:
         async with opened(Path(folder) / "one") as made:
             await made.save(count)
-            archives = Archives(made.root, made.gate, made.clock, "bench")
+            archives = Archives(made.root, made.gate, made.clock, "bench", no_reveal)
             begun = time.perf_counter()
             reply = await archives.export(PERSON, ExportRequest())
             show(f"{count:,} memories exported: {time.perf_counter() - begun:.1f} s, {reply.bytes / 2**20:.1f} MiB")
             async with opened(Path(folder) / "two") as other:
-                others = Archives(other.root, other.gate, other.clock, "bench")
+                others = Archives(other.root, other.gate, other.clock, "bench", no_reveal)
                 begun = time.perf_counter()
                 await others.import_(PERSON, ImportRequest(path=reply.path, trust=True))
                 show(f"{count:,} memories imported: {time.perf_counter() - begun:.1f} s")
                 again = await others.export(PERSON, ExportRequest())
-                show(f"exported again: {again.counts['memories']:,} memories, {again.bytes / 2**20:.1f} MiB")
+                here, there = await records(made), await records(other)
+                differ = sum(there.get(id) != record for id, record in here.items()) + len(there.keys() - here.keys())
+                show(f"compared record by record, every field: {len(here):,} and {len(there):,}, {differ} differ")
+                apart = await asyncio.to_thread(differing, Path(reply.path), Path(again.path))
+                show(f"exported again: {again.counts['memories']:,} memories, {len(apart)} files differ: {apart}")
 
 
 async def run(seconds: float, memories: int, archived: int) -> None:

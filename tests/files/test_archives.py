@@ -11,13 +11,12 @@ import pytest
 from memory_contracts.errors import FunctionError
 from memory_contracts.functions.operations import ExportRequest, ImportRequest
 from memory_worker.files import Archives
-from memory_worker.store import Caller
 from tests.files.world import World, opened
 
 
 def archives(world: World) -> Archives:
     """The functions under test."""
-    return Archives(world.root, world.gate, world.clock, "1.2.3")
+    return Archives(world.root, world.gate, world.clock, "1.2.3", world.reveal)
 
 
 async def export(world: World, **fields: object) -> Path:
@@ -239,12 +238,6 @@ async def test_private_banks_are_their_owners_to_carry_away(world: World) -> Non
     assert not any(b"private note" in data for data in files.values())
     with pytest.raises(FunctionError, match="no bank agent-coder"):
         await export(world, bank="agent-coder")
-
-
-async def test_protected_values_are_not_for_agents(world: World) -> None:
-    """Only a person may ask for protected values in an archive."""
-    with pytest.raises(FunctionError, match="to a person only"):
-        await archives(world).export(Caller("local", "agent", "coder"), ExportRequest(include_protected=True))
 
 
 # Damaged and hostile archives

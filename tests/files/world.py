@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from memory_contracts.functions.banks import BankCreateRequest, BankDeleteRequest, BankRestoreRequest, RuleSetRequest
 from memory_contracts.functions.memories import DeleteRequest, SaveRequest, UpdateRequest
+from memory_contracts.functions.operations import ValueRevealReply, ValueRevealRequest
 from memory_contracts.functions.review import SuggestionDecideRequest
 from memory_contracts.names import Route
 from memory_contracts.records import Memory, Notice, Receipt, Rule, Suggestion
@@ -20,7 +21,7 @@ from memory_worker.files import (
     StoreSnapshot,
 )
 from memory_worker.gate import Gate, GateSettings, KeyedVault, Lessons, Review
-from memory_worker.store import Caller, TenantStore, banks, notices, suggestions
+from memory_worker.store import Caller, Origin, TenantStore, banks, notices, suggestions
 
 KEY = bytes(32)
 START = 1_796_011_200.0
@@ -65,7 +66,8 @@ class World:
         """Open store, gate and room, as at a start of the worker."""
         self.store = TenantStore("local", self.root, self.clock)
         await self.store.open()
-        self.gate = Gate(self.store, GateSettings(), KeyedVault(KEY), _render)
+        self.vault = KeyedVault(KEY)
+        self.gate = Gate(self.store, GateSettings(), self.vault, _render)
         await self.gate.open()
         self.review = Review(self.gate, _NothingLearned(), _NothingForgotten())
         self.room = FileRoom(
@@ -129,6 +131,11 @@ class World:
         request = SuggestionDecideRequest(ids=[suggestion.id], decision=decision)
         reply = await self.review.suggestion_decide(self.person, request)
         assert [one.error for one in reply.decided] == [None]
+
+    async def reveal(self, caller: Caller, request: ValueRevealRequest) -> ValueRevealReply:
+        """Uncover a protected value, as the function `value.reveal` does."""
+        origin = Origin.of(caller, "reveal")
+        return await self.store.write(lambda tx: self.vault.reveal(self.gate.act(tx, caller, origin), request))
 
     # What the store has
 

@@ -131,7 +131,6 @@ class Tenant:
             failpoint=shared.failpoint,
         )
         self.files = _files(self.store, self.gate, shared) if settings.files else None
-        self.archives = Archives(directory, self.gate, shared.clock, shared.version)
         self.forgetting = Forgetting(
             self.gate,
             self.vault,
@@ -142,6 +141,7 @@ class Tenant:
             OwnTurns(shared.bus, shared.subjects, name),
             shared.failpoint,
         )
+        self.archives = Archives(directory, self.gate, shared.clock, shared.version, self.forgetting.reveal)
         self.review = Review(self.gate, NoteReader(self.store, self.turns), self.forgetting)
         self.sweeper = Sweeper(
             self.store, self.gate.settings, batch=settings.expiry_batch, interval_s=settings.expiry_interval_s

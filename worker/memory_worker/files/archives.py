@@ -1,18 +1,29 @@
 """The functions `export` and `import` of one tenant."""
 
 import os
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import msgspec
 
 from memory_contracts.errors import FunctionError
-from memory_contracts.functions.operations import ExportReply, ExportRequest, ImportReply, ImportRequest
+from memory_contracts.functions.operations import (
+    ExportReply,
+    ExportRequest,
+    ImportReply,
+    ImportRequest,
+    ValueRevealReply,
+    ValueRevealRequest,
+)
 from memory_worker.clock import Clock
-from memory_worker.files.exporting import Exporter, Reveal
+from memory_worker.files.exporting import Exporter
 from memory_worker.files.importing import Importer, cause_of
 from memory_worker.files.store_side import GateIntake, StoreFeed, StoreSnapshot
 from memory_worker.gate import Gate, may_read
 from memory_worker.store import Caller
+
+Reveal = Callable[[Caller, ValueRevealRequest], Awaitable[ValueRevealReply]]
+"""Gives one protected value to a caller who may see it, and journals that it did."""
 
 
 class Running(msgspec.Struct):
@@ -26,34 +37,37 @@ class Running(msgspec.Struct):
 class Archives:
     """Makes archives in the tenant's folder `exports`, and takes archives and markdown in."""
 
-    def __init__(self, root: Path, gate: Gate, clock: Clock, version: str, reveal: Reveal | None = None) -> None:
+    def __init__(self, root: Path, gate: Gate, clock: Clock, version: str, reveal: Reveal) -> None:
         self._gate = gate
         self._clock = clock
         self._reveal = reveal
         store = gate.store
-        self._exporter = Exporter(root, store.tenant, version, StoreFeed(store), StoreSnapshot(store), clock, reveal)
+        self._exporter = Exporter(root, store.tenant, version, StoreFeed(store), StoreSnapshot(store), clock)
         self.running: list[Running] = []
         """What runs now."""
 
     async def export(self, caller: Caller, request: ExportRequest) -> ExportReply:
         """Write an archive of what the caller may read.
 
-        Raises `not_found` for a bank that is not there, `forbidden` for protected values on a route that is not a
-        person's, and `unavailable` where they cannot be revealed.
+        With `include_protected` each protected value is revealed to the caller one by one, and journalled as any other
+        reveal. Raises `not_found` for a bank that is not there, `forbidden` for protected values on a route that is not
+        a person's, and `unavailable` where the tenant's key cannot open them.
         """
         if request.include_protected and caller.route != "human":
             raise FunctionError(
                 "forbidden", "protected values are exported to a person only", field="include_protected"
             )
-        if request.include_protected and self._reveal is None:
-            raise FunctionError("unavailable", "protected values cannot be revealed here", field="include_protected")
+
+        async def reveal(ref: str) -> str:
+            return (await self._reveal(caller, ValueRevealRequest(ref=ref))).value
+
         running = Running("export")
         self.running.append(running)
         try:
             return await self._exporter.export(
                 lambda bank: may_read(caller, bank),
                 request.bank,
-                include_protected=request.include_protected,
+                reveal=reveal if request.include_protected else None,
                 progress=lambda done, total: _tell(running, done, total),
             )
         finally:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from memory_contracts.errors import not_found
+from memory_contracts.errors import FunctionError, not_found
 from memory_contracts.functions.operations import ExportReply
 from memory_contracts.records import Bank, Memory, Rule
 from memory_worker.clock import Clock, to_datetime
@@ -60,26 +60,23 @@ class _State:
 class Exporter:
     """Makes the archives of one tenant in its folder of exports."""
 
-    def __init__(
-        self, root: Path, tenant: str, version: str, feed: Feed, snapshot: Snapshot, clock: Clock, reveal: Reveal | None
-    ) -> None:
+    def __init__(self, root: Path, tenant: str, version: str, feed: Feed, snapshot: Snapshot, clock: Clock) -> None:
         self._folder = root / layout.EXPORTS
         self._tenant = tenant
         self._version = version
         self._feed = feed
         self._snapshot = snapshot
         self._clock = clock
-        self._reveal = reveal
 
     async def export(
         self,
         visible: Callable[[Bank], bool],
         bank: str | None = None,
         *,
-        include_protected: bool = False,
+        reveal: Reveal | None = None,
         progress: Progress = no_progress,
     ) -> ExportReply:
-        """Write one archive of a bank, or of every bank that is `visible`.
+        """Write one archive of a bank, or of every bank that is `visible`; protected values are in it only by `reveal`.
 
         Raises `not_found` for a bank that is not there or not visible.
         """
@@ -90,7 +87,7 @@ class Exporter:
         state, seq = await self._collect(wanted)
         if bank is not None and bank not in state.banks:
             raise not_found(f"no bank {bank}", "bank")
-        values = await self._values(state) if include_protected else {}
+        values = {} if reveal is None else await _values(state, reveal)
         at = to_datetime(self._clock.now())
         name = f"memory-{bank or 'all'}-{at:%Y%m%dT%H%M%S}.{at.microsecond:06d}Z{SUFFIX}"
         writer = await asyncio.to_thread(ArchiveWriter, self._folder / name)
@@ -104,7 +101,7 @@ class Exporter:
                 created_at=at.astimezone(UTC).isoformat().replace("+00:00", "Z"),
                 seq=seq,
                 banks=tuple(sorted(state.banks)),
-                protected=include_protected,
+                protected=reveal is not None,
                 counts=counts,
                 files=dict(sorted(writer.files.items())),
             )
@@ -161,20 +158,13 @@ class Exporter:
             else:
                 state.rules[row.bank, row.target] = _rule(row.after)
 
-    async def _values(self, state: _State) -> dict[str, str]:
-        values: dict[str, str] = {}
-        for _, record in state.memories.values():
-            ref = _memory(record).protected
-            if ref is not None and self._reveal is not None:
-                values[ref] = await self._reveal(ref)
-        return values
-
     async def _write(
         self, writer: ArchiveWriter, state: _State, values: dict[str, str], progress: Progress
     ) -> dict[str, int]:
         """Write banks by name, each with its settings, lines, memories and rules, so that an import reads in order."""
         counts = {"banks": len(state.banks), "memories": 0, "rules": len(state.rules), "protected_left_out": 0}
         total = len(state.memories)
+        progress(0, total)
         for name in sorted(state.banks):
             folder = layout.bank_folder(name)
             await asyncio.to_thread(self._write_bank, writer, state, name)
@@ -214,6 +204,28 @@ class Exporter:
                 await asyncio.to_thread(spool.write, lines)
             await asyncio.to_thread(writer.add_stream, JOURNAL, spool)
         return count
+
+
+async def _values(state: _State, reveal: Reveal) -> dict[str, str]:
+    """Reveal the protected values of the chosen banks, by reference; one that was erased meanwhile is left out."""
+
+    async def one(ref: str) -> str | None:
+        try:
+            return await reveal(ref)
+        except FunctionError as error:
+            if error.code != "not_found":
+                raise
+            return None
+
+    decoded = (_memory(record).protected for _, record in state.memories.values())
+    refs = [ref for ref in decoded if ref is not None]
+    values: dict[str, str] = {}
+    # Each value is a transaction of its own; those of a page share their commits.
+    for start in range(0, len(refs), PAGE):
+        page = refs[start : start + PAGE]
+        found = await asyncio.gather(*(one(ref) for ref in page))
+        values |= {ref: value for ref, value in zip(page, found, strict=True) if value is not None}
+    return values
 
 
 def _write_memories(

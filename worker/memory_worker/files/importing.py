@@ -82,6 +82,7 @@ class Importer:
     async def _archive(self, path: Path, into: str | None) -> None:
         manifest = await asyncio.to_thread(archive.check, path)
         self._total = manifest.counts.get("memories", 0)
+        self._progress(0, self._total)
         now = to_datetime(self._clock.now())
         lines: dict[str, list[LearnedLine]] = {}
         stream = archive.contents(path)

@@ -9,7 +9,7 @@ from memory_contracts.errors import FunctionError
 from memory_contracts.functions.banks import RuleSetRequest
 from memory_contracts.names import LEARNED_RULE
 from memory_contracts.records import Bank, LearnedLine, Memory, Rule, Source
-from memory_worker.gate import naming, proposals, ruling
+from memory_worker.gate import proposals, revising, ruling
 from memory_worker.gate.access import insert_bank, may_write, no_bank
 from memory_worker.gate.act import Act
 from memory_worker.gate.cleaning import clean_document
@@ -77,7 +77,9 @@ def _import_one(act: Act, bank: BankRow, record: Memory, trust: bool, vault: Vau
     if record.protected is not None:
         if draft.text == HIDDEN:
             return Imported("refused", "its protected value is not in the archive")
-        vault.protect(act, bank, draft)
+        if vault.kept(act, bank, draft.text) is not None:
+            return Imported("known")
+        vault.protect(act, bank, draft, record)
         return Imported("created")
     mark = fingerprint(draft.text)
     if memories.live_by_text(act.tx, bank.n, mark) is not None:
@@ -100,7 +102,7 @@ def _import_one(act: Act, bank: BankRow, record: Memory, trust: bool, vault: Vau
             source=draft.source,
         )
         return Imported("held")
-    _add(act, bank, record, draft)
+    revising.create(act, bank, draft, like=record)
     return Imported("created")
 
 
@@ -124,37 +126,6 @@ def _draft(act: Act, record: Memory, trust: bool) -> Draft:
     importer = Source(route=act.origin.route, principal=act.origin.principal)
     tier, source = (record.tier, record.source) if trust else ("inferred", importer)
     return draft_of(act, request_of(plain, record.bank), tier, source)
-
-
-def _add(act: Act, bank: BankRow, record: Memory, draft: Draft) -> None:
-    memory = msgspec.structs.replace(
-        record,
-        id=record.id if record.id and not memories.exists(act.tx, record.id) else new_id("mem"),
-        bank=bank.bank.name,
-        text=draft.text,
-        tier=draft.tier,
-        source=draft.source,
-        subject=draft.subject,
-        slot=None,
-        entities=draft.entities,
-        tags=draft.tags,
-        about=draft.about,
-        claim=draft.claim,
-        confidence=draft.confidence,
-        pinned=draft.pinned,
-        expires_at=None if draft.pinned else record.expires_at,
-        state="live",
-        superseded_by=None,
-        reason=None,
-        protected=None,
-    )
-    owner = bank.bank.owner
-    ids = [entity.id for entity in naming.resolve(act, memory.entities, owner=owner)]
-    stored = memories.insert(act.tx, bank.n, memory, expires_set=False, entity_ids=ids)
-    naming.record_claim(act, memory.id, memory.claim, owner)
-    memories.reinforce(act.tx, memory.id, act.reinforcement)
-    act.tx.append("memory.created", memory.id, act.origin, bank=bank.bank.name, owner=owner, after=stored)
-    proposals.drop_overtaken(act, bank, None, memory)
 
 
 def import_rule(act: Act, bank: str, rule: Rule, trust: bool) -> Imported:

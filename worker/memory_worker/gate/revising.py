@@ -15,8 +15,19 @@ from memory_worker.store.banks import BankRow
 from memory_worker.store.memories import MemoryRow, encode
 
 
-def create(act: Act, bank: BankRow, draft: Draft, *, text: str | None = None, ref: str | None = None) -> Memory:
-    """Add a memory. `text` and `ref` stand in for the words of a protected value."""
+def create(
+    act: Act,
+    bank: BankRow,
+    draft: Draft,
+    *,
+    text: str | None = None,
+    ref: str | None = None,
+    like: Memory | None = None,
+) -> Memory:
+    """Add a memory. `text` and `ref` stand in for the words of a protected value.
+
+    `like` is the record it had elsewhere: its times, counts and, where this tenant has never seen it, its id are kept.
+    """
     expires = None if draft.pinned else draft.expires_at or expires_at(bank.bank.expiry, act.now)
     memory = Memory(
         id=new_id("mem"),
@@ -40,6 +51,17 @@ def create(act: Act, bank: BankRow, draft: Draft, *, text: str | None = None, re
         expires_at=expires,
         protected=ref,
     )
+    if like is not None:
+        memory = msgspec.structs.replace(
+            memory,
+            id=like.id if like.id and not memories.exists(act.tx, like.id) else memory.id,
+            created_at=like.created_at,
+            updated_at=like.updated_at,
+            last_seen_at=like.last_seen_at,
+            corroboration=like.corroboration,
+            expires_at=None if draft.pinned else like.expires_at,
+            revision=like.revision,
+        )
     owner = bank.bank.owner
     ids = [entity.id for entity in naming.resolve(act, draft.entities, entity_kind(draft), owner)]
     record = memories.insert(

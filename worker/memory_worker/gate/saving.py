@@ -26,8 +26,12 @@ class Vault(Protocol):
         """Tell whether this text, or one about these people, is not to be learned again."""
         ...
 
-    def protect(self, act: Act, bank: BankRow, draft: Draft) -> Memory:
-        """Keep a draft whose value is hidden everywhere but in the vault."""
+    def protect(self, act: Act, bank: BankRow, draft: Draft, like: Memory | None = None) -> Memory:
+        """Keep a draft whose value is hidden everywhere but in the vault; `like` is the record it had elsewhere."""
+        ...
+
+    def kept(self, act: Act, bank: BankRow, text: str) -> MemoryRow | None:
+        """The live memory of a bank that keeps this value already."""
         ...
 
 

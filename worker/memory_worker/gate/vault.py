@@ -17,6 +17,7 @@ from memory_worker.gate.drafts import Draft
 from memory_worker.store import entities, forgetting, forgotten, memories, new_id
 from memory_worker.store.banks import BankRow
 from memory_worker.store.fingerprint import fingerprint, normalise
+from memory_worker.store.memories import MemoryRow
 
 HASH_BYTES = 16
 """Length of the keyed hashes of what was forgotten and of protected values."""
@@ -52,24 +53,32 @@ class KeyedVault:
         hashes.extend(self.hash("name", word.encode()) for word in _runs(normalise(text)))
         return any(forgotten.known(act.tx, value) for value in hashes)
 
-    def protect(self, act: Act, bank: BankRow, draft: Draft) -> Memory:
-        """Keep a draft whose text lies in the vault alone; the same value again reinforces its memory."""
-        exact = self.hash("value", fingerprint(draft.text))
-        known = forgetting.by_exact(act.tx, bank.n, exact)
-        row = None if known is None else memories.find(act.tx, known)
-        if row is not None and row.memory.state == "live":
+    def protect(self, act: Act, bank: BankRow, draft: Draft, like: Memory | None = None) -> Memory:
+        """Keep a draft whose text lies in the vault alone; the same value again reinforces its memory.
+
+        `like` is the record it had elsewhere, as `revising.create` takes it.
+        """
+        row = self.kept(act, bank, draft.text)
+        if row is not None:
             return revising.reinforce(act, row, bank.bank)
+        exact = self.hash("value", fingerprint(draft.text))
         ref = new_id("val")
         claim = None if draft.claim is None else msgspec.structs.replace(draft.claim, value=HIDDEN)
         source = msgspec.structs.replace(draft.source, quote=None)
         hidden = msgspec.structs.replace(draft, text=HIDDEN, claim=claim, source=source, subject=None)
-        memory = revising.create(act, bank, hidden, text=HIDDEN, ref=ref)
+        memory = revising.create(act, bank, hidden, text=HIDDEN, ref=ref, like=like)
         owner = self._owner(act, draft)
         key = self._unwrap(forgetting.put_key(act.tx, owner, self._wrap(secrets.token_bytes(KEY_BYTES), owner)), owner)
         nonce = secrets.token_bytes(NONCE_BYTES)
         sealed = nonce + AESGCM(key).encrypt(nonce, draft.text.encode(), ref.encode())
         forgetting.seal(act.tx, ref, owner, memory.id, bank.n, exact, sealed)
         return memory
+
+    def kept(self, act: Act, bank: BankRow, text: str) -> MemoryRow | None:
+        """The live memory of a bank that keeps this value already."""
+        known = forgetting.by_exact(act.tx, bank.n, self.hash("value", fingerprint(text)))
+        row = None if known is None else memories.find(act.tx, known)
+        return row if row is not None and row.memory.state == "live" else None
 
     def reveal(self, act: Act, request: ValueRevealRequest) -> ValueRevealReply:
         """Give a protected value. Raises `not_found`, and `unavailable` when the tenant's key is not the one it was."""
