@@ -11,8 +11,7 @@ import pytest
 from memory_contracts.errors import FunctionError
 from memory_contracts.records import Bank
 from memory_worker.clock import SystemClock
-from memory_worker.store import Origin, StoreTooNew, TenantStore, Transaction, banks, inbox
-from memory_worker.store.inbox import NewTurn
+from memory_worker.store import Origin, StoreTooNew, TenantStore, Transaction, banks
 
 ORIGIN = Origin("human", "ana", "request", "req_1")
 
@@ -164,37 +163,6 @@ async def test_newer_store_is_left_alone(tmp_path: Path) -> None:
     connection.close()
     with pytest.raises(StoreTooNew):
         await TenantStore("local", tmp_path / "local", SystemClock()).open()
-
-
-async def test_inbox_takes_a_turn_once(store: TenantStore) -> None:
-    """A turn is taken in once; what was in work when the process died waits again, with its attempt counted."""
-    turn = NewTurn("t1", "s1", b"{}")
-    assert await store.write(lambda tx: inbox.accept(tx, [turn, turn])) == 1
-    assert await store.write(lambda tx: inbox.accept(tx, [turn])) == 0
-    [claimed] = await store.write(lambda tx: inbox.claim(tx, 5, ()))
-    assert claimed.attempts == 1
-    assert await store.write(lambda tx: inbox.claim(tx, 5, ())) == []
-    await store.write(inbox.recover)
-    [claimed] = await store.write(lambda tx: inbox.claim(tx, 5, ()))
-    assert claimed.attempts == 2
-
-
-async def test_inbox_is_first_in_first_out_per_session(store: TenantStore) -> None:
-    """One turn of a session is in work at a time, the oldest first; other sessions go on beside it."""
-    turns = [NewTurn(f"t{n}", f"s{n % 2}", b"{}") for n in range(4)]
-    await store.write(lambda tx: inbox.accept(tx, turns))
-    claimed = await store.write(lambda tx: inbox.claim(tx, 5, ()))
-    assert [one.turn_id for one in claimed] == ["t0", "t1"]
-    await store.write(lambda tx: inbox.done(tx, "t0"))
-    claimed = await store.write(lambda tx: inbox.claim(tx, 5, ()))
-    assert [one.turn_id for one in claimed] == ["t2"]
-
-
-async def test_done_turn_keeps_no_text(store: TenantStore) -> None:
-    """The payload of a turn that was read is gone from the database."""
-    await store.write(lambda tx: inbox.accept(tx, [NewTurn("t1", "s1", b"a secret conversation")]))
-    await store.write(lambda tx: inbox.done(tx, "t1"))
-    assert await store.readers.one("SELECT state, payload, raw, bytes FROM inbox") == ("done", None, None, 0)
 
 
 async def test_cancelled_caller_takes_nothing_back(store: TenantStore) -> None:

@@ -116,8 +116,7 @@ class GateBankMaker:
 class TurnBanks:
     """The one resolver, as extraction asks it."""
 
-    def __init__(self, store: TenantStore, contexts: ContextService, within_s: float) -> None:
-        self._store = store
+    def __init__(self, contexts: ContextService, within_s: float) -> None:
         self._contexts = contexts
         self._within_s = within_s
 
@@ -131,8 +130,7 @@ class TurnBanks:
             return extraction.Wait(where.reason)
         if isinstance(where, context.Off):
             return extraction.Off(where.reason, where.park)
-        row = await banks.read(self._store.readers, where.bank)
-        return extraction.ResolvedBank(where.bank, row.bank.description if row else "")
+        return extraction.ResolvedBank(where.bank, await self._contexts.description(where.bank))
 
 
 class HandedOutTexts:

@@ -243,7 +243,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         float, _about("Pause after the first failed attempt; doubles each time.", "s", ge=0, le=3_600)
     ] = 2.0
     extraction_backoff_max_s: Annotated[float, _about("Longest pause between attempts.", "s", ge=0, le=86_400)] = 300.0
-    extraction_concurrency: Annotated[int, _about("Sessions read side by side.", "sessions", ge=Positive, le=1_024)] = 8
+    extraction_concurrency: Annotated[
+        int, _about("Sessions of one tenant read side by side.", "sessions", ge=Positive, le=1_024)
+    ] = 64
+    extraction_model_requests: Annotated[
+        int, _about("Turns of one tenant that a model reads at a time.", "turns", ge=Positive, le=1_024)
+    ] = 8
     extraction_chunk_chars: Annotated[
         int, _about("Most characters of conversation in one request to a model.", "characters", ge=1_000)
     ] = 24_000

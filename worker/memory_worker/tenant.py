@@ -118,7 +118,7 @@ class Tenant:
             NearestMemories(self.store, self.recall),
             settings,
             shared.clock,
-            banks=TurnBanks(self.store, self.contexts, settings.session_deadline_ms / 1_000),
+            banks=TurnBanks(self.contexts, settings.session_deadline_ms / 1_000),
         )
         self.relay = Relay(
             shared.bus,

@@ -155,6 +155,11 @@ class ContextService:
         """
         return await self._why.answer(request, caller)
 
+    async def description(self, bank: str) -> str:
+        """Give what a bank is for, as its people wrote it; empty for one that does not exist."""
+        found = (await self._live.banks()).get(bank)
+        return found.description if found else ""
+
     async def handed_out(self, session_id: str) -> tuple[str, ...]:
         """Give every wording of memories and rule lines that a session was given, as given and as it is now, so that
         extraction knows the system's own output when it comes back."""

@@ -37,6 +37,7 @@ class TurnReader:
         self._rules = RuleExtractor()
         by_model = settings.extractor == "model" or (settings.extractor == "auto" and router is not None)
         self.extractor = "model" if by_model else "rules"
+        self._model_slots = asyncio.Semaphore(settings.extraction_model_requests)
         self._model: ModelExtractor | None = None
         if router is not None:
             self._model = ModelExtractor(
@@ -56,11 +57,13 @@ class TurnReader:
         user_text = "\n".join(m.text for m in read.messages if m.role == "user")
         if not user_text:
             return Extraction(ignored=read.ignored), "none"
-        handed = await self._handed.lines(session_id, bank.name) if session_id else NOTHING_HANDED
         if self.extractor == "model":
             candidates, unread, name = await self._by_model(read, bank, user_text)
         else:
             candidates, unread, name = await self._by_rules(read, user_text), {}, "rules"
+        handed = NOTHING_HANDED
+        if candidates and session_id:  # most turns hold nothing to compare
+            handed = await self._handed.lines(session_id, bank.name)
         checked = Checker(read, handed).run(candidates, ignored=add_counts(read.ignored, unread))
         return bounded(checked, self._settings), name
 
@@ -70,9 +73,10 @@ class TurnReader:
         if self._model is None:
             raise SiblingAway("router")
         most = self._settings.extraction_known_memories
-        known = await self._nearest.memories(bank.name, user_text[:QUERY_CHARS], most)
-        rules = await self._nearest.learned(bank.name)
-        return await self._model.extract(read.messages, bank, known, rules)
+        async with self._model_slots:
+            known = await self._nearest.memories(bank.name, user_text[:QUERY_CHARS], most)
+            rules = await self._nearest.learned(bank.name)
+            return await self._model.extract(read.messages, bank, known, rules)
 
     async def _by_rules(self, read: ReadTurn, user_text: str) -> list[Candidate]:
         if len(user_text) > THREAD_CHARS:

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from memory_contracts.records import ProposedChange, Receipt, Suggestion
-from memory_worker.store import statements
+from memory_worker.store import inbox, statements
 from memory_worker.store.memories import encode
 from memory_worker.store.readers import Readers
 from memory_worker.store.transaction import Transaction
@@ -152,7 +152,9 @@ def remove_replies(tx: Transaction, holds: Callable[[bytes], bool]) -> int:
 def empty_turns(tx: Transaction, holds: Callable[[bytes], bool]) -> int:
     """Empty turns that wait or are parked, and raw replies of models."""
     found = [turn for turn, _, payload, raw in tx.all(_SQL["turns"]) if holds(payload or b"") or holds(raw or b"")]
-    return sum(tx.run(_SQL["empty_turn"], turn) for turn in found)
+    emptied = sum(tx.run(_SQL["empty_turn"], turn) for turn in found)
+    inbox.reorder(tx)
+    return emptied
 
 
 def rules(tx: Transaction) -> list[tuple[int, str, bytes]]:

@@ -16,6 +16,11 @@ def known(tx: Transaction, value: bytes) -> bool:
     return tx.one(_SQL["known"], value) is not None
 
 
+def of_kind(tx: Transaction, kind: str) -> frozenset[bytes]:
+    """Give every keyed hash of a kind."""
+    return frozenset(row[0] for row in tx.all(_SQL["of_kind"], kind))
+
+
 def add(tx: Transaction, value: bytes, kind: str) -> None:
     """Remember a keyed hash."""
     tx.run(_SQL["add"], value, kind, tx.now)

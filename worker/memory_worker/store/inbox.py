@@ -1,4 +1,7 @@
-"""The turn inbox: turns that were published and are not read yet, and how far each session was read."""
+"""The turn inbox: turns that were published and are not read yet, and how far each session was read.
+
+The oldest turn of a session is `waiting`, then `working`; those behind it are `queued` until it is done or set aside.
+"""
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
@@ -13,8 +16,8 @@ from memory_worker.store.transaction import Transaction
 
 _SQL = statements.load("inbox")
 
-SCAN_MAX = 1_024
-"""Most due turns looked at in one claim, so that a blocked session costs a bounded scan."""
+CLAIM_BYTES = 16_777_216
+"""Once this much text is claimed at a time, in bytes, the rest waits for the next claim."""
 
 
 class NewTurn(msgspec.Struct, frozen=True):
@@ -60,11 +63,12 @@ def accept(tx: Transaction, turns: Sequence[NewTurn]) -> int:
     """Take turns in; one that is known already changes nothing. Gives the number of new ones."""
     added = 0
     for turn in turns:
+        state = "parked" if turn.parked is not None else "queued" if _is_taken(tx, turn.session_id) else "waiting"
         added += tx.run(
             _SQL["insert"],
             turn.turn_id,
             turn.session_id,
-            "waiting" if turn.parked is None else "parked",
+            state,
             tx.now,
             tx.now,
             turn.parked,
@@ -74,18 +78,26 @@ def accept(tx: Transaction, turns: Sequence[NewTurn]) -> int:
     return added
 
 
+def _is_taken(tx: Transaction, session: str) -> bool:
+    values = tx.one(_SQL["is_taken"], session)
+    return values is not None and bool(values[0])
+
+
 def claim(tx: Transaction, limit: int, busy_sessions: Collection[str]) -> list[InboxTurn]:
     """Take due turns to work and count the attempt: at most one of a session, and only the session's oldest."""
     claimed: list[InboxTurn] = []
-    sessions = set(busy_sessions)
-    for n, turn, session, payload, attempts, received_at in tx.all(_SQL["due"], tx.now, tx.now, SCAN_MAX):
-        if session in sessions:
+    rows: list[int] = []
+    size = 0
+    for n, turn, session, payload, attempts, received_at in tx.each(_SQL["due"], tx.now):
+        if session in busy_sessions:
             continue
-        sessions.add(session)
-        tx.run(_SQL["work"], n)
         claimed.append(InboxTurn(turn, session, payload, attempts + 1, received_at))
-        if len(claimed) >= limit:
+        rows.append(n)
+        size += len(payload)
+        if len(claimed) >= limit or size >= CLAIM_BYTES:
             break
+    for n in rows:
+        tx.run(_SQL["work"], n)
     return claimed
 
 
@@ -104,11 +116,13 @@ def park(tx: Transaction, turn_id: str, reason: str, raw: bytes | None, mask: Ca
     values = tx.one(_SQL["payload"], turn_id)
     payload = None if values is None or values[0] is None else mask(values[0])
     tx.run(_SQL["park"], reason, raw, payload, turn_id)
+    tx.run(_SQL["promote"], turn_id)
 
 
 def done(tx: Transaction, turn_id: str, reason: str | None = None) -> None:
     """Mark a turn as read and drop its payload: the store is not a transcript."""
     tx.run(_SQL["done"], reason, turn_id)
+    tx.run(_SQL["promote"], turn_id)
 
 
 def state_of(tx: Transaction, turn_id: str) -> str | None:
@@ -119,14 +133,25 @@ def state_of(tx: Transaction, turn_id: str) -> str | None:
 
 def recover(tx: Transaction) -> int:
     """After a crash: what was being worked on waits again."""
-    return tx.run(_SQL["recover"])
+    recovered = tx.run(_SQL["recover"])
+    reorder(tx)
+    return recovered
+
+
+def reorder(tx: Transaction) -> None:
+    """Let the oldest turn of each session be the one that waits, after turns came back into it or left it unread."""
+    tx.run(_SQL["demote_all"])
+    tx.run(_SQL["promote_all"])
 
 
 def unpark(tx: Transaction, turn_ids: Sequence[str] | None) -> int:
     """Put parked turns back to work, those of the ids or all."""
     if turn_ids is None:
-        return tx.run(_SQL["retry_all"], tx.now)
-    return sum(tx.run(_SQL["retry"], tx.now, turn_id) for turn_id in turn_ids)
+        back = tx.run(_SQL["retry_all"], tx.now)
+    else:
+        back = sum(tx.run(_SQL["retry"], tx.now, turn_id) for turn_id in turn_ids)
+    reorder(tx)
+    return back
 
 
 def set_session_cursor(tx: Transaction, session_id: str, mark: str) -> None:

@@ -1,7 +1,8 @@
 """What a writing function works with: named statements, the journal, and the time of the group."""
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any, TypeVar
 
 import msgspec
@@ -61,6 +62,11 @@ class Transaction:
     def all(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         """Give every row."""
         return self.connection.execute(sql, values).fetchall()
+
+    def each(self, sql: str, *values: Any) -> Iterator[tuple[Any, ...]]:
+        """Give the rows one by one, as far as they are asked for. Nothing may be written to their table meanwhile."""
+        with closing(self.connection.execute(sql, values)) as rows:
+            yield from rows
 
     def append(
         self,

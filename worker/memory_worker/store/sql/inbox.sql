@@ -3,17 +3,34 @@ INSERT INTO inbox (turn, session, state, received_at, next_at, reason, bytes, pa
 VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (turn) DO UPDATE SET session = excluded.session, state = excluded.state, reason = excluded.reason,
   bytes = excluded.bytes, payload = excluded.payload, next_at = excluded.next_at
-WHERE inbox.state = 'parked' AND inbox.reason LIKE 'malformed%' AND excluded.state = 'waiting';
+WHERE inbox.state = 'parked' AND inbox.reason LIKE 'malformed%' AND excluded.state <> 'parked';
+
+-- name: is_taken
+SELECT EXISTS (SELECT 1 FROM inbox WHERE session = ? AND state IN ('waiting', 'working', 'queued'));
 
 -- name: depth
-SELECT count(*), coalesce(sum(bytes), 0) FROM inbox WHERE state IN ('waiting', 'working', 'parked');
+SELECT count(*), coalesce(sum(bytes), 0) FROM inbox WHERE state IN ('waiting', 'working', 'queued', 'parked');
 
 -- name: due
-SELECT i.n, i.turn, i.session, i.payload, i.attempts, i.received_at FROM inbox i
-WHERE i.state = 'waiting' AND i.next_at <= ?
-  AND NOT EXISTS (SELECT 1 FROM inbox p WHERE p.session = i.session AND p.n < i.n AND p.state IN ('waiting', 'working')
-                  AND (p.state = 'working' OR p.next_at > ?))
-ORDER BY i.n LIMIT ?;
+SELECT n, turn, session, payload, attempts, received_at FROM inbox
+WHERE state = 'waiting' AND next_at <= ? ORDER BY next_at, n;
+
+-- name: promote
+UPDATE inbox SET state = 'waiting'
+WHERE n = (SELECT min(n) FROM inbox WHERE session = (SELECT session FROM inbox WHERE turn = ?1) AND state = 'queued'
+           AND state IN ('waiting', 'working', 'queued'))
+  AND NOT EXISTS (SELECT 1 FROM inbox p WHERE p.session = inbox.session AND p.state IN ('waiting', 'working')
+                  AND p.state IN ('waiting', 'working', 'queued'));
+
+-- name: demote_all
+UPDATE inbox SET state = 'queued'
+WHERE state = 'waiting' AND EXISTS (SELECT 1 FROM inbox p WHERE p.session = inbox.session AND p.n <> inbox.n
+                                    AND p.state IN ('waiting', 'working', 'queued'));
+
+-- name: promote_all
+UPDATE inbox SET state = 'waiting'
+WHERE n IN (SELECT min(n) FROM inbox WHERE state IN ('waiting', 'working', 'queued')
+            GROUP BY session HAVING max(state) = 'queued' AND min(state) = 'queued');
 
 -- name: next_at
 SELECT min(next_at) FROM inbox WHERE state = 'waiting';
@@ -38,17 +55,17 @@ UPDATE inbox SET state = 'done', reason = ?, payload = NULL, raw = NULL, bytes =
 UPDATE inbox SET state = 'waiting' WHERE state = 'working';
 
 -- name: retry
-UPDATE inbox SET state = 'waiting', attempts = 0, next_at = ?, reason = NULL WHERE state = 'parked' AND turn = ?;
+UPDATE inbox SET state = 'queued', attempts = 0, next_at = ?, reason = NULL WHERE state = 'parked' AND turn = ?;
 
 -- name: retry_all
-UPDATE inbox SET state = 'waiting', attempts = 0, next_at = ?, reason = NULL
+UPDATE inbox SET state = 'queued', attempts = 0, next_at = ?, reason = NULL
 WHERE state = 'parked' AND payload IS NOT NULL;
 
 -- name: state_of
 SELECT state, session FROM inbox WHERE turn = ?;
 
 -- name: backlog
-SELECT count(*), min(received_at) FROM inbox WHERE state IN ('waiting', 'working');
+SELECT count(*), min(received_at) FROM inbox WHERE state IN ('waiting', 'working', 'queued');
 
 -- name: working
 SELECT count(*) FROM inbox WHERE state = 'working';
