@@ -261,6 +261,7 @@ class MemoryClient:
     extraction_retry = _function("extraction.retry", operations.ExtractionRetryRequest, operations.ExtractionRetryReply)
     doctor = _function("doctor", operations.DoctorRequest, operations.DoctorReply)
     reload = _function("reload", operations.ReloadRequest, operations.ReloadReply)
+    files_status = _function("files.status", operations.FilesStatusRequest, operations.FilesStatusReply)
     export = _function("export", operations.ExportRequest, operations.ExportReply)
     import_ = _function("import", operations.ImportRequest, operations.ImportReply)
     consolidate_run = _function(

@@ -162,4 +162,4 @@ def test_files_can_be_edited_and_read_again(running: Running, bank: str) -> None
     path.write_text(path.read_text().replace("noon", "dusk"))
     until(lambda: running.json("get", memory["id"])["memory"]["text"] == "The train leaves at dusk")
     assert running.as_person("reload", "--bank", bank)["problems"] == []
-    assert "reader files" in running.text("files", "status", speaks_as="human-me")
+    assert "last sync  20" in running.text("files", "status", speaks_as="human-me")

@@ -71,13 +71,13 @@ async def test_a_protected_value_is_in_an_archive_only_when_a_person_asks(world:
     """Without the wish no byte of the archive tells the value; with it the memory's file does, and nothing else."""
     await world.save(SECRET, protected=True)
     without = await archives(world).export(world.person, ExportRequest())
-    assert b"4711" not in unpacked(Path(without.path))
+    assert b"4711-0815" not in unpacked(Path(without.path))
     assert (without.counts["memories"], without.counts["protected_left_out"]) == (0, 1)
     world.moved.pass_(1)
     reply = await archives(world).export(world.person, ExportRequest(include_protected=True))
     assert (reply.counts["memories"], reply.counts["protected_left_out"]) == (1, 0)
-    assert unpacked(Path(reply.path)).count(b"4711") == 1
-    [name] = [name for name, data in contents(Path(reply.path)).items() if b"4711" in data]
+    assert unpacked(Path(reply.path)).count(b"4711-0815") == 1
+    [name] = [name for name, data in contents(Path(reply.path)).items() if b"4711-0815" in data]
     assert "/memories/" in name
     assert "4711" not in name
     assert "safe" not in name
@@ -110,7 +110,7 @@ async def test_values_of_banks_the_caller_may_not_read_stay_hidden(world: World)
     """An agent's private bank is not there for a person who does not manage it, its protected values included."""
     await world.save(SECRET, protected=True, by=world.agent, bank="agent-coder")
     reply = await archives(world).export(world.person, ExportRequest(include_protected=True))
-    assert b"4711" not in unpacked(Path(reply.path))
+    assert b"4711-0815" not in unpacked(Path(reply.path))
     assert not [row for row in await world.store.journal_after(0, 100) if row.type == "value.revealed"]
 
 
@@ -131,7 +131,7 @@ async def test_a_protected_value_goes_back_into_a_vault(world: World, tmp_path: 
         assert shown.value == SECRET
         await other.room.drain()
         for file in (tmp_path / "other").rglob("*"):
-            assert not file.is_file() or b"4711" not in file.read_bytes(), file
+            assert not file.is_file() or b"4711-0815" not in file.read_bytes(), file
         assert await bring(other, path, trust=True) == {"banks_known": 1, "memories_known": 1}
 
 

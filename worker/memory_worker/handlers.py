@@ -6,14 +6,18 @@ from typing import Any
 from memory_contracts.errors import FunctionError
 from memory_contracts.functions.base import Reply
 from memory_contracts.functions.operations import (
+    ArchiveRun,
     ExtractionRetryReply,
     ExtractionRetryRequest,
     ExtractionStatusReply,
+    FilesStatusReply,
     ParkedTurn,
     ReloadReply,
     ReloadRequest,
+    UnreadFile,
 )
 from memory_worker.bus import CallInfo, Handler
+from memory_worker.clock import to_datetime
 from memory_worker.store import Caller, inbox
 from memory_worker.tenant import Tenant
 
@@ -74,6 +78,34 @@ async def reload_files(tenant: Tenant, request: ReloadRequest) -> ReloadReply:
     )
 
 
+async def files_status(tenant: Tenant, caller: Caller) -> FilesStatusReply:
+    """Tell how the files stand; a file's name tells what it says, so only people are told names."""
+    running = [
+        ArchiveRun(function=one.function, done=one.done, total=one.total)
+        for one in tenant.archives.running
+        if one.caller == caller
+    ]
+    if tenant.files is None:
+        return FilesStatusReply(mirrored=False, running=running)
+    status = await tenant.files.status()
+    named = status.problems if caller.route == "human" else []
+    return FilesStatusReply(
+        mirrored=True,
+        files=status.files,
+        lag_rows=status.lag_rows,
+        lag_s=round(status.lag_s, 3),
+        last_sync_at=None if status.last_sync_at is None else to_datetime(status.last_sync_at),
+        last_scan_at=None if status.last_scan_at is None else to_datetime(status.last_scan_at),
+        watching=status.watching,
+        vanished=status.vanished,
+        problems_total=status.problems_total,
+        problems=[UnreadFile(path=one.path, reason=one.reason, since=to_datetime(one.since)) for one in named],
+        not_written=len(status.failures),
+        error=status.error,
+        running=running,
+    )
+
+
 def bound() -> dict[str, Bound]:
     """Every function that a tenant answers by itself."""
     return {
@@ -118,6 +150,7 @@ def bound() -> dict[str, Bound]:
         "bank.wipe": lambda t, c, r, i: t.forgetting.bank_wipe(c, r),
         "value.reveal": lambda t, c, r, i: t.forgetting.reveal(c, r),
         "reload": lambda t, c, r, i: reload_files(t, r),
+        "files.status": lambda t, c, r, i: files_status(t, c),
         "export": lambda t, c, r, i: t.archives.export(c, r),
         "import": lambda t, c, r, i: t.archives.import_(c, r),
         "changes.list": lambda t, c, r, i: t.gate.reading.changes_list(c, r),

@@ -82,6 +82,7 @@ def _table() -> dict[str, Function]:
         ("extraction.retry", operations.ExtractionRetryRequest, operations.ExtractionRetryReply, _HUMAN_SYSTEM, True),
         ("doctor", operations.DoctorRequest, operations.DoctorReply, _ALL, True),
         ("reload", operations.ReloadRequest, operations.ReloadReply, _HUMAN, True),
+        ("files.status", operations.FilesStatusRequest, operations.FilesStatusReply, _ALL, False),
         ("export", operations.ExportRequest, operations.ExportReply, _HUMAN, True),
         ("import", operations.ImportRequest, operations.ImportReply, _HUMAN, True),
     ]

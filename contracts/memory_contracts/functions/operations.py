@@ -155,6 +155,48 @@ class ReloadReply(Reply):
     problems: list[str]
 
 
+class FilesStatusRequest(Request):
+    """Ask how the markdown files stand, and how far the caller's exports and imports are."""
+
+
+class UnreadFile(Reply):
+    """A file that cannot be read and is left as it is, and since when."""
+
+    path: str
+    reason: str
+    since: datetime
+
+
+class ArchiveRun(Reply):
+    """An export or import under way: memories done, of `total`; 0 while that is not known yet."""
+
+    function: Literal["export", "import"]
+    done: int
+    total: int
+
+
+class FilesStatusReply(Reply):
+    """How far the files are behind the journal, what is wrong with them, and what runs.
+
+    `lag_rows` counts changes that are not written yet, `lag_s` seconds since the first of them. `vanished` says that
+    many files vanished at once and a suggestion asks about them. Names of files are told to people alone.
+    """
+
+    mirrored: bool
+    files: int = 0
+    lag_rows: int = 0
+    lag_s: float = 0.0
+    last_sync_at: datetime | None = None
+    last_scan_at: datetime | None = None
+    watching: bool = False
+    vanished: bool = False
+    problems_total: int = 0
+    problems: list[UnreadFile] = []
+    not_written: int = 0
+    error: str | None = None
+    running: list[ArchiveRun] = []
+
+
 class ExportRequest(Request):
     """Write an archive on the worker's side."""
 

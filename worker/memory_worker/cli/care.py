@@ -1,5 +1,6 @@
 """Commands that look after what is kept: doctor, reload, files, export, import, backup, restore."""
 
+import asyncio
 import sys
 from datetime import UTC, datetime
 from importlib import metadata
@@ -9,8 +10,9 @@ from typing import Any
 import click
 import msgspec
 
+from memory_contracts.client import MemoryClient
 from memory_contracts.errors import FunctionError
-from memory_contracts.functions.operations import Check, DoctorReply
+from memory_contracts.functions.operations import Check, DoctorReply, FilesStatusReply
 from memory_worker.cli import render
 from memory_worker.cli.backup import BackupError, Manifest, back_up
 from memory_worker.cli.backup import restore as restore_archive
@@ -19,6 +21,11 @@ from memory_worker.cli.memories import BANK
 from memory_worker.cli.session import EXIT_DEGRADED, EXIT_FAILING, Session
 from memory_worker.store import DataDirectoryInUse, DataDirectoryUnusable
 from memory_worker.store.library import StoreError
+
+POLL_S = 0.2
+"""Pause between looks at how far an export or import is."""
+UNKNOWN = 1_000_000_000
+"""Length of a bar until the worker tells how much there is: it stands at nothing."""
 
 _EXIT = {"ok": 0, "degraded": EXIT_DEGRADED, "failing": EXIT_FAILING}
 
@@ -69,15 +76,9 @@ def files() -> None:
 @files.command("status")
 @pass_session
 def files_status(session: Session) -> None:
-    """Show how far behind the files are, and which cannot be read."""
-    reply: DoctorReply = session.call("doctor")
-    lines = [check for check in reply.checks if check.name in ("files", "file mirror", "reader files")]
-    shown = DoctorReply(
-        state=max((check.state for check in lines), key=list(_EXIT).index, default="ok"),
-        checks=lines,
-        version=reply.version,
-    )
-    session.emit(shown, lambda: render.doctor(shown))
+    """Show how far behind the files are, when they were last in step, and which cannot be read."""
+    reply: FilesStatusReply = session.call("files.status")
+    session.emit(reply, lambda: render.files(reply))
 
 
 @click.command("export", cls=Command)
@@ -86,8 +87,7 @@ def files_status(session: Session) -> None:
 @pass_session
 def export(session: Session, bank: str | None, include_protected: bool) -> None:
     """Write one archive (files, journal, manifest) on the worker's side and say where it lies."""
-    with _working(session, "exporting"):
-        reply = session.call("export", bank=bank, include_protected=include_protected or None)
+    reply = _followed(session, "export", bank=bank, include_protected=include_protected or None)
     session.emit(
         reply,
         lambda: f"{render.clean(reply.path)}\n{reply.bytes:,} bytes, {_counts(reply.counts)}\nsha256 {reply.sha256}",
@@ -102,10 +102,9 @@ def export(session: Session, bank: str | None, include_protected: bool) -> None:
 @pass_session
 def import_(session: Session, path: Path, bank: str | None, trust: bool, dry_run: bool) -> None:
     """Read an archive, a folder of markdown facts, or a CLAUDE.md / AGENTS.md rule file."""
-    with _working(session, "importing"):
-        reply = session.call(
-            "import", path=str(path.absolute()), bank=bank, trust=trust or None, dry_run=dry_run or None
-        )
+    reply = _followed(
+        session, "import", path=str(path.absolute()), bank=bank, trust=trust or None, dry_run=dry_run or None
+    )
 
     def text() -> str:
         head = f"{'would change' if reply.dry_run else 'done'}: {_counts(reply.counts)}"
@@ -118,11 +117,33 @@ def _counts(counts: dict[str, int]) -> str:
     return ", ".join(f"{count:,} {render.clean(name)}" for name, count in sorted(counts.items())) or "nothing"
 
 
-def _working(session: Session, word: str) -> Any:
-    """Show that a long request is under way; the worker does the work and answers once."""
-    return click.progressbar(
-        length=1, label=word, show_eta=False, file=sys.stderr, hidden=session.as_json or not sys.stderr.isatty()
-    )
+def _followed(session: Session, function: str, **fields: Any) -> Any:
+    """Call a long function and show meanwhile how far it is, on standard error and to people alone."""
+    if session.as_json or not sys.stderr.isatty():
+        return session.call(function, **fields)
+
+    async def run(client: MemoryClient) -> Any:
+        calling = asyncio.ensure_future(session.ask(client, function, **fields))
+        with click.progressbar(length=UNKNOWN, label=f"{function}ing", file=sys.stderr) as bar:
+            while not (await asyncio.wait([calling], timeout=POLL_S))[0]:
+                await _advance(session, client, function, bar)
+            if calling.exception() is None:
+                bar.update((bar.length or 0) - bar.pos)
+        return calling.result()
+
+    return session.run(run)
+
+
+async def _advance(session: Session, client: MemoryClient, function: str, bar: Any) -> None:
+    """Move the bar to where the worker is; a question that is not answered leaves it where it stands."""
+    try:
+        status: FilesStatusReply = await session.ask(client, "files.status")
+    except FunctionError:
+        return
+    for run in status.running:
+        if run.function == function and run.total:
+            bar.length = run.total
+            bar.update(run.done - bar.pos)
 
 
 @click.command(cls=Command)

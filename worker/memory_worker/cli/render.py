@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from memory_contracts.functions.operations import DoctorReply, ExtractionStatusReply
+from memory_contracts.functions.operations import DoctorReply, ExtractionStatusReply, FilesStatusReply
 from memory_contracts.functions.recalling import ArmReport, Recalled
 from memory_contracts.records import Bank, Change, Entity, Memory, Notice, Receipt, Rule, Source, Suggestion, Use
 
@@ -278,4 +278,27 @@ def extraction(reply: ExtractionStatusReply) -> str:
             )
     lines.append(f"parked {reply.parked_total}")
     lines += [f"  {moment(turn.at)}  {clean(turn.turn_id)}  {clean(turn.reason)}" for turn in reply.parked]
+    return "\n".join(lines)
+
+
+def files(reply: FilesStatusReply) -> str:
+    """How the markdown files stand."""
+    if not reply.mirrored:
+        return "not mirrored, as set (files = false)"
+    behind = f"{reply.lag_rows:,} changes not written yet, for {reply.lag_s:.0f} s" if reply.lag_rows else "in step"
+    watching = "watching" if reply.watching else "looked at from time to time"
+    lines = [
+        f"files      {reply.files:,}, {behind}",
+        f"last sync  {moment(reply.last_sync_at) or 'not since the start'}",
+        f"last look  {moment(reply.last_scan_at) or 'not since the start'}, {watching}",
+        f"not read   {reply.problems_total}",
+    ]
+    lines += [f"  {clean(one.path)}: {clean(one.reason)} (since {moment(one.since)})" for one in reply.problems]
+    if reply.not_written:
+        lines.append(f"not written {reply.not_written}; they are tried again, `memory doctor` says why")
+    if reply.vanished:
+        lines.append("many files vanished at once; nothing is deleted until a person decides (`memory suggestions`)")
+    if reply.error:
+        lines.append(f"stopped by {clean(reply.error)}; tried again")
+    lines += [f"{run.function:<10} {run.done:,} of {run.total or '?'} memories" for run in reply.running]
     return "\n".join(lines)

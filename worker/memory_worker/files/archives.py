@@ -3,6 +3,7 @@
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -27,9 +28,10 @@ Reveal = Callable[[Caller, ValueRevealRequest], Awaitable[ValueRevealReply]]
 
 
 class Running(msgspec.Struct):
-    """How far an export or import is, in memories."""
+    """How far an export or import is, in memories, and whose it is."""
 
-    function: str
+    caller: Caller
+    function: Literal["export", "import"]
     done: int = 0
     total: int = 0
 
@@ -61,7 +63,7 @@ class Archives:
         async def reveal(ref: str) -> str:
             return (await self._reveal(caller, ValueRevealRequest(ref=ref))).value
 
-        running = Running("export")
+        running = Running(caller, "export")
         self.running.append(running)
         try:
             return await self._exporter.export(
@@ -82,7 +84,7 @@ class Archives:
         intake = GateIntake(
             self._gate, caller, cause_of(path, request.trust), trust=request.trust, dry_run=request.dry_run
         )
-        running = Running("import")
+        running = Running(caller, "import")
         importer = Importer(
             intake,
             self._clock,
