@@ -44,7 +44,7 @@ def revert(act: Act, request: ChangesRevertRequest) -> ChangesRevertReply:
         except FunctionError as error:
             refused.append(Refused(id=row.id, reason=error.message))
         else:
-            reverted.extend(change_of(made) for made in act.tx.rows[mark:])
+            reverted.extend(change_of(made) for made in act.tx.rows[mark.rows :])
     return ChangesRevertReply(reverted=reverted, refused=refused)
 
 

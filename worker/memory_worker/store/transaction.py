@@ -3,7 +3,7 @@
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -35,6 +35,13 @@ class Origin(msgspec.Struct, frozen=True):
         return Origin(caller.route, caller.principal, cause_kind, cause_id, session)
 
 
+class Mark(NamedTuple):
+    """How far a transaction has come."""
+
+    rows: int
+    counts: int
+
+
 class Transaction:
     """One grouped transaction, shared by the functions of the group."""
 
@@ -49,6 +56,7 @@ class Transaction:
         self.failpoint = failpoint
         self.rows: list[JournalRow] = []
         """Journal rows appended so far."""
+        self._counted: list[tuple[str, int]] = []
 
     def run(self, sql: str, *values: Any) -> int:
         """Run a statement and give the number of rows it changed."""
@@ -107,13 +115,14 @@ class Transaction:
         self.rows.append(row)
         return row
 
-    def mark(self) -> int:
-        """Remember how many rows there are, for `rewind`."""
-        return len(self.rows)
+    def mark(self) -> Mark:
+        """Remember how far the transaction has come, for `rewind`."""
+        return Mark(len(self.rows), len(self._counted))
 
-    def rewind(self, mark: int) -> None:
-        """Drop the rows appended since `mark`, whose savepoint was rolled back."""
-        del self.rows[mark:]
+    def rewind(self, mark: Mark) -> None:
+        """Drop the rows and counts since `mark`, whose savepoint was rolled back."""
+        del self.rows[mark.rows :]
+        del self._counted[mark.counts :]
 
     def attempt(self, work: Callable[[], T]) -> T:
         """Do a part that may fail by itself: what it wrote before it raised is undone, the rest stands."""
@@ -136,4 +145,11 @@ class Transaction:
 
     def count(self, name: str, by: int = 1) -> None:
         """Add to a counter that outlives a restart."""
-        self.run(_SQL["count"], name, by)
+        self._counted.append((name, by))
+
+    def write_counts(self) -> None:
+        """Write what was counted: once for the whole group, just before it is committed."""
+        totals: dict[str, int] = {}
+        for name, by in self._counted:
+            totals[name] = totals.get(name, 0) + by
+        self.connection.executemany(_SQL["count"], totals.items())

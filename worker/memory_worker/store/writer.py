@@ -125,8 +125,7 @@ class Writer:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
         self._queue.put(kind(work, loop, future))
-        # A caller that goes away does not take back what may already be committed.
-        return await asyncio.shield(future)
+        return await future  # a caller that goes away takes nothing back: the function runs all the same
 
     def close(self) -> None:
         """Finish what waits and end the thread. The connection stays open for its owner to close."""
@@ -180,6 +179,7 @@ class Writer:
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             outcomes.extend((job, *self._run_one(transaction, job.work)) for job in group)
+            transaction.write_counts()
             self._failpoint("before-commit")
             self._connection.execute("COMMIT")
             self._failpoint("after-commit")
