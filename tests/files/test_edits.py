@@ -465,6 +465,42 @@ async def test_vanished_files_that_come_back_are_no_deletions(world: World) -> N
     assert len(world.files()) == 10
 
 
+async def test_a_question_about_files_that_are_back_is_taken_back(world: World) -> None:
+    """When every vanished file has come back nobody is asked any more."""
+    for n in range(10):
+        await world.save(f"Fact {n}.")
+    await world.room.drain()
+    aside = world.root / "elsewhere"
+    world.folder().rename(aside)
+    await world.sync()
+    assert len(await world.suggestions()) == 1
+    assert (await world.room.status()).vanished
+    aside.rename(world.folder())
+    await world.sync()
+    assert await world.suggestions() == []
+    assert not (await world.room.status()).vanished
+
+
+async def test_an_approval_spares_the_files_that_came_back(world: World) -> None:
+    """Said yes while some files are back, only what is still gone is deleted."""
+    memories = [await world.save(f"Fact {n}.") for n in range(10)]
+    await world.room.drain()
+    paths = [world.path_of(memory) for memory in memories[:8]]
+    kept = {path: path.read_bytes() for path in paths}
+    for path in paths:
+        path.unlink()
+    await world.sync()
+    [suggestion] = await world.suggestions()
+    for path in paths[:3]:
+        path.write_bytes(kept[path])
+    await world.sync()
+    assert [one.id for one in await world.suggestions()] == [suggestion.id]
+    await world.decide(suggestion, "approve")
+    await world.room.drain()
+    assert await world.texts() == ["Fact 0.", "Fact 1.", "Fact 2.", "Fact 8.", "Fact 9."]
+    assert len(world.files()) == 5
+
+
 async def test_a_rejected_question_writes_the_files_again(world: World) -> None:
     """Said no, the vanished files are written as they were."""
     for n in range(10):

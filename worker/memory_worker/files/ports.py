@@ -116,6 +116,10 @@ class Ledger(Protocol):
         """Give the entries that wait for a suggestion's decision."""
         ...
 
+    async def any_held(self) -> bool:
+        """Whether any entry waits for a suggestion's decision."""
+        ...
+
     async def behind(self) -> Sequence[FileEntry]:
         """Give the entries of memories that have another revision now, or live no more; held ones left out."""
         ...
@@ -158,6 +162,10 @@ class Commands(Protocol):
         self, bank: str, ids: Sequence[str], rules: Sequence[str], reason: str, cause: str
     ) -> str:
         """Ask a person whether those memories and rules are to be removed together; gives the suggestion's id."""
+        ...
+
+    async def end_removal(self, suggestion_id: str) -> None:
+        """Take back such a question once none of its files is missing any more."""
         ...
 
     async def notify(self, bank: str, kind: str, text: str, target: str | None) -> str:

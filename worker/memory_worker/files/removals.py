@@ -56,6 +56,7 @@ class Removals:
         self._clock = clock
         self._settings = settings
         self._missing: dict[tuple[str, str, str], _Gone] = {}
+        self._returned: set[str] = set()
         self._recent: defaultdict[str, deque[float]] = defaultdict(deque)
 
     def suspect(self, entry: FileEntry, *, displaced: bool = False) -> None:
@@ -66,6 +67,8 @@ class Removals:
 
     def found(self, entry: FileEntry) -> bool:
         """Note that a record has a file; tells whether it had been missing."""
+        if entry.held is not None:
+            self._returned.add(entry.held)
         return self._missing.pop((entry.folder, entry.kind, entry.target), None) is not None
 
     def waiting(self) -> bool:
@@ -84,7 +87,19 @@ class Removals:
                 for gone in vanished:
                     del self._missing[gone.key]
                 count += await self._decide(folder, await self._still_missing(vanished))
+        await self._end_questions()
         return count
+
+    async def _end_questions(self) -> None:
+        """Take back questions about files that have come back; one that still misses a file stays."""
+        while self._returned:
+            suggestion = self._returned.pop()
+            try:
+                await self._commands.end_removal(suggestion)
+            except FunctionError as error:
+                log.warning("files.question_failed", code=error.code)
+                self._returned.add(suggestion)
+                return
 
     async def _still_missing(self, vanished: Sequence[_Gone]) -> list[_Gone]:
         """Keep those whose record has no file now."""

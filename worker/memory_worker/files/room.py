@@ -199,7 +199,7 @@ class FileRoom:
             problems=[UnreadFile(one.path, one.reason, one.at) for one in problems[:PROBLEMS_SHOWN]],
             failures={path: failure.reason for path, failure in list(self._writer.failures.items())[:PROBLEMS_SHOWN]},
             ignored=list(self._problems.remarks),
-            vanished=self._edits.removals.waiting(),
+            vanished=self._edits.removals.waiting() or await self._ledger.any_held(),
             error=self._error,
         )
 

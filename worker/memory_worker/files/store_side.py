@@ -96,6 +96,9 @@ class StoreLedger:
     async def of_held(self, suggestion: str) -> Sequence[FileEntry]:
         return await ledger.of_held(self._readers, suggestion)
 
+    async def any_held(self) -> bool:
+        return await ledger.any_held(self._readers)
+
     async def behind(self) -> Sequence[FileEntry]:
         return await ledger.behind(self._readers)
 
@@ -151,6 +154,9 @@ class GateCommands:
     ) -> str:
         asked = await self._decide(cause, lambda act: filing.ask_removal(act, bank, ids, rules, reason))
         return asked.id
+
+    async def end_removal(self, suggestion_id: str) -> None:
+        await self._decide(READER, lambda act: filing.end_removal(act, suggestion_id), self._worker())
 
     async def notify(self, bank: str, kind: str, text: str, target: str | None) -> str:
         notice = await self._decide(READER, lambda act: filing.notify(act, bank, kind, text, target), self._worker())

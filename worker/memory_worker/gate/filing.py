@@ -11,7 +11,7 @@ from memory_contracts.records import Notice, Source, Suggestion
 from memory_worker.gate import changing, proposals, ruling
 from memory_worker.gate.access import open_bank
 from memory_worker.gate.act import Act
-from memory_worker.store import banks, memories, new_id, notices, rules
+from memory_worker.store import banks, ledger, memories, new_id, notices, rules, suggestions
 from memory_worker.store.memories import encode
 
 REMOVAL_FUNCTION = "delete"
@@ -50,18 +50,31 @@ def hold_edit(act: Act, bank: str, function: str, args: dict[str, Any], reason: 
     return suggestion
 
 
+def end_removal(act: Act, suggestion_id: str) -> None:
+    """Close the question about files that vanished together once none of them is missing any more."""
+    row = suggestions.find(act.tx, suggestion_id)
+    if row is not None and row.suggestion.state == "open" and not ledger.held_by(act.tx, suggestion_id):
+        proposals.settle(act, row, "stale")
+
+
 def remove_together(act: Act, suggestion: Suggestion) -> int:
-    """Do what an approved removal says, to what still lives; gives how many records were removed."""
+    """Do what an approved removal says, to what still lives and whose file is still gone; gives how many were removed.
+
+    A file that came back, or was written again, since the question was asked is not what the person decided about.
+    """
     args = suggestion.change.args
     row = open_bank(act, suggestion.bank, write=True)
+    gone = {(entry.kind, entry.target) for entry in ledger.held_by(act.tx, suggestion.id)}
     removed = 0
     for memory_id in args.get("ids", ()):
+        if ("memory", memory_id) not in gone:
+            continue
         known = memories.find(act.tx, memory_id)
         if known is not None and known.bank == row.n and known.memory.state == "live":
             changing.delete(act, DeleteRequest(id=memory_id))
             removed += 1
     for name in args.get("rules", ()):
-        if rules.find(act.tx, row.n, name) is not None:
+        if ("rule", name) in gone and rules.find(act.tx, row.n, name) is not None:
             ruling.set_rule(act, RuleSetRequest(name=name, bank=suggestion.bank, content=""))
             removed += 1
     return removed

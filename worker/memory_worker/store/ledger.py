@@ -124,6 +124,16 @@ async def folders(readers: Readers) -> list[tuple[str, int]]:
     return [(folder, count) for folder, count in await readers.all(_SQL["folders"])]
 
 
+def held_by(tx: Transaction, suggestion: str) -> list[FileEntry]:
+    """Give the entries that wait for a suggestion's decision, as the transaction sees them."""
+    return [_entry(values) for values in tx.all(_SQL["of_held"], suggestion)]
+
+
+async def any_held(readers: Readers) -> bool:
+    """Whether files that vanished together wait for a person."""
+    return await readers.one(_SQL["any_held"]) is not None
+
+
 async def problems(readers: Readers) -> list[FileProblem]:
     """Give every file that cannot be read, by path."""
     return [FileProblem(*values) for values in await readers.all(_SQL["problems"])]

@@ -26,6 +26,9 @@ WHERE path IN (SELECT value FROM json_each(?));
 -- name: of_folder
 SELECT path, folder, kind, target, revision, digest, held FROM file_entries WHERE folder = ? ORDER BY path;
 
+-- name: any_held
+SELECT 1 FROM file_entries WHERE held IS NOT NULL LIMIT 1;
+
 -- name: of_held
 SELECT path, folder, kind, target, revision, digest, held FROM file_entries WHERE held = ? ORDER BY path;
 
