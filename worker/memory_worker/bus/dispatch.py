@@ -33,6 +33,8 @@ LONG_DEADLINE_S = 120.0
 LONG_FUNCTIONS = frozenset({"bank.wipe", "doctor", "erase", "export", "import", "reload", "suggestion.decide"})
 REFUSALS_AT_A_TIME = 1_024
 """Refusals being sent at a time; beyond, a request gets no answer at all."""
+DEADLINE_TICK_S = 0.1
+"""How often running requests are compared with their deadlines, in seconds: a timer of its own for each costs more."""
 STOP_S = 10.0
 """Seconds that queued and running requests get to be answered at a stop."""
 
@@ -80,6 +82,9 @@ class Dispatcher:
                 service.add(name, subjects.rpc("*", "*", "*", name))
         self._busy = dict.fromkeys(FUNCTIONS, 0)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._deadlines: dict[asyncio.Task[None], float] = {}
+        self._late: set[asyncio.Task[None]] = set()
+        self._ticking: asyncio.TimerHandle | None = None
         self._refusals = 0
         self._sub: Subscription | None = None
 
@@ -98,6 +103,8 @@ class Dispatcher:
             _, late = await asyncio.wait(self._tasks, timeout=STOP_S)
             for task in late:
                 task.cancel()
+        if self._ticking is not None:
+            self._ticking.cancel()
 
     @property
     def running(self) -> int:
@@ -168,12 +175,15 @@ class Dispatcher:
         info = CallInfo(_idempotency_key(message), request_id)
         caller = Caller(address.tenant, address.route, address.principal)
         seconds = self._limits.long_deadline_s if function.name in LONG_FUNCTIONS else self._limits.deadline_s
+        task = self._limit(seconds)
         try:
-            async with asyncio.timeout(seconds):
-                return await self._handlers[function.name](caller, request, info)
+            return await self._handlers[function.name](caller, request, info)
         except FunctionError:
             raise
-        except TimeoutError:
+        except asyncio.CancelledError:
+            if task not in self._late:
+                raise
+            task.uncancel()
             message_ = f"{function.name} took longer than {seconds:g} s; whether it had an effect is unknown"
             raise FunctionError("unavailable", message_) from None
         except Exception as error:
@@ -187,6 +197,29 @@ class Dispatcher:
                 where=_where(error),
             )
             raise FunctionError("internal", f"the request failed; the worker's log has it as {request_id}") from None
+        finally:
+            self._deadlines.pop(task, None)
+            self._late.discard(task)
+
+    def _limit(self, seconds: float) -> "asyncio.Task[None]":
+        """Have the running task cancelled once `seconds` are over; gives the task."""
+        task = asyncio.current_task()
+        assert task is not None
+        loop = asyncio.get_running_loop()
+        self._deadlines[task] = loop.time() + seconds
+        if self._ticking is None:
+            self._ticking = loop.call_later(min(DEADLINE_TICK_S, seconds), self._tick)
+        return task
+
+    def _tick(self) -> None:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        for task, deadline in list(self._deadlines.items()):
+            if deadline <= now:
+                del self._deadlines[task]
+                self._late.add(task)
+                task.cancel()
+        self._ticking = loop.call_later(DEADLINE_TICK_S, self._tick) if self._deadlines else None
 
     async def _refuse(self, message: Message, address: RpcAddress, error: FunctionError, arrived: float) -> None:
         try:

@@ -92,6 +92,7 @@ class Metrics:
         build.info({"version": version, "python": platform.python_version(), "sqlite": LIBRARY_VERSION})
         self._requests = self._counter("requests", "Requests answered.", "function", "route", "outcome")
         self._request_time = self._histogram("request_seconds", "Time from arrival to reply.", "function")
+        self._answered: dict[tuple[str, str, str], tuple[Counter, Histogram]] = {}
         self._group = Histogram(
             "memory_commit_group_size", "Writes per commit.", buckets=GROUP_BUCKETS, registry=self.registry
         )
@@ -121,10 +122,15 @@ class Metrics:
     def request(self, function: str, route: str, outcome: str, seconds: float) -> None:
         """Count one answered request; unknown functions, routes and outcomes share one label."""
         function = function if function in FUNCTIONS else "unknown"
-        self._requests.labels(
-            function, route if route in ROUTES else "unknown", outcome if outcome in OUTCOMES else "internal"
-        ).inc()
-        self._request_time.labels(function).observe(seconds)
+        route = route if route in ROUTES else "unknown"
+        outcome = outcome if outcome in OUTCOMES else "internal"
+        labels = (function, route, outcome)
+        counted = self._answered.get(labels)
+        if counted is None:  # looking a labelled metric up costs more than counting
+            counted = self._requests.labels(*labels), self._request_time.labels(function)
+            self._answered[labels] = counted
+        counted[0].inc()
+        counted[1].observe(seconds)
 
     def committed(self, functions: int, seconds: float) -> None:
         """Count one commit that `functions` writes shared; called on the writer's thread."""
