@@ -110,4 +110,9 @@ def test_the_status_of_the_files(running: Running) -> None:
     to_program = running.json("files", "status", speaks_as="agent-default")
     assert (to_program["problems_total"], to_program["problems"]) == (1, [])
     (folder / "broken.md").unlink()
+    (path,) = folder.glob("*.md")
+    text = path.read_text()
+    path.write_text(text.replace("---\n\n", "---\n\n\n\n"))
+    assert running.as_person("reload", "--bank", "told", "--rewrite")["written"] >= 1
+    assert path.read_text() == text
     until(lambda: running.as_person("files", "status")["problems_total"] == 0)

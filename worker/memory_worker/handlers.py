@@ -72,9 +72,13 @@ async def reload_files(tenant: Tenant, request: ReloadRequest) -> ReloadReply:
     if tenant.files is None:
         raise FunctionError("unavailable", "files are off", hint="set files = true and restart the worker")
     read = await tenant.files.reload(request.bank)
+    written = await tenant.files.rebuild(request.bank) if request.rewrite else 0
     status = await tenant.files.status()
     return ReloadReply(
-        read=read.looked, changed=read.changed, problems=[f"{one.path}: {one.reason}" for one in status.problems]
+        read=read.looked,
+        changed=read.changed,
+        problems=[f"{one.path}: {one.reason}" for one in status.problems],
+        written=written,
     )
 
 

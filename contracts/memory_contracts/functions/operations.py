@@ -142,9 +142,10 @@ class DoctorReply(Reply):
 
 
 class ReloadRequest(Request):
-    """Read every file again."""
+    """Read every file again; with `rewrite` each is then written anew from the records."""
 
     bank: Name | None = None
+    rewrite: bool = False
 
 
 class ReloadReply(Reply):
@@ -153,6 +154,7 @@ class ReloadReply(Reply):
     read: int
     changed: int
     problems: list[str]
+    written: int = 0
 
 
 class FilesStatusRequest(Request):

@@ -56,13 +56,14 @@ def doctor(session: Session) -> None:
 
 @click.command(cls=Command)
 @BANK
+@click.option("--rewrite", is_flag=True, help="Then write every file anew from the records.")
 @pass_session
-def reload(session: Session, bank: str | None) -> None:
+def reload(session: Session, bank: str | None, rewrite: bool) -> None:
     """Read every markdown file again."""
-    reply = session.call("reload", bank=bank)
+    reply = session.call("reload", bank=bank, rewrite=rewrite or None)
 
     def text() -> str:
-        lines = [f"{reply.read} read, {reply.changed} changed"]
+        lines = [f"{reply.read} read, {reply.changed} changed" + (f", {reply.written} written" if rewrite else "")]
         return "\n".join([*lines, *(f"  not read: {render.clean(problem)}" for problem in reply.problems)])
 
     session.emit(reply, text)
