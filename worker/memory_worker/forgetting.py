@@ -36,6 +36,7 @@ from memory_worker.gate import (
     may_read,
     mentions,
     proposals,
+    sealed_mentions,
 )
 from memory_worker.gate.access import no_bank, no_memory
 from memory_worker.recall import RecallService
@@ -144,9 +145,10 @@ class Forgetting:
         """Every text that mentions the names; those of banks the caller may not see are counted, not shown."""
         rows = {row.n: row.bank for row in banks.all_of(act.tx)}
         found: list[Mention] = []
+        sealed = sealed_mentions(act, names, self._vault)
         for memory_id, n, record in forgetting.memories(act.tx):
             memory = memories.decode(record)
-            if memory_id in keep or not mentions(memory, names):
+            if memory_id in keep or not (memory_id in sealed or mentions(memory, names)):
                 continue
             seen = may_read(act.caller, rows[n])
             found.append(

@@ -131,7 +131,7 @@ class GateCommands:
         return await self._decide(cause, lambda act: saving.save(act, request, self._gate.vault))
 
     async def update(self, request: UpdateRequest, cause: str) -> MemoryReply:
-        return await self._decide(cause, lambda act: changing.update(act, request))
+        return await self._decide(cause, lambda act: saving.update(act, request, self._gate.vault))
 
     async def pin(self, request: PinRequest, cause: str) -> MemoryReply:
         return await self._decide(cause, lambda act: changing.pin(act, request))

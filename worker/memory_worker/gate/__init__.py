@@ -2,9 +2,10 @@
 
 from memory_worker.gate.access import may_read, may_write
 from memory_worker.gate.act import Act, GateSettings
-from memory_worker.gate.destroying import Destroyed, Plan, destroy, destroy_paths, mentions
+from memory_worker.gate.destroying import Destroyed, Plan, destroy, destroy_paths, mentions, sealed_mentions
 from memory_worker.gate.directory import BankDirectory
 from memory_worker.gate.mentions import Names
+from memory_worker.gate.refusing import RuledOut, key_mark
 from memory_worker.gate.review import Forgetting, Review
 from memory_worker.gate.saving import Vault
 from memory_worker.gate.service import Gate
@@ -26,6 +27,7 @@ __all__ = [
     "Names",
     "Plan",
     "Review",
+    "RuledOut",
     "Sweeper",
     "Swept",
     "TurnCommit",
@@ -34,7 +36,9 @@ __all__ = [
     "Vault",
     "destroy",
     "destroy_paths",
+    "key_mark",
     "may_read",
     "may_write",
     "mentions",
+    "sealed_mentions",
 ]

@@ -84,6 +84,11 @@ def _learned(act: Act, request: Any, source: Source | None, vault: Vault) -> Mem
     return None
 
 
+def _alias(act: Act, request: Any, source: Source | None, vault: Vault) -> Memory | None:
+    identities.alias(act, request, vault)
+    return None
+
+
 def _memory(decide: Callable[[Act, Any], memory_functions.MemoryReply]) -> "_Apply":
     return lambda act, request, source, vault: decide(act, request).memory
 
@@ -105,7 +110,7 @@ _Apply = Callable[[Act, Any, Source | None, Vault], Memory | None]
 
 _APPLY: dict[str, _Apply] = {
     "save": _save,
-    "update": _memory(changing.update),
+    "update": lambda act, request, source, vault: saving.update(act, request, vault).memory,
     "delete": _memory(changing.delete),
     "pin": _memory(changing.pin),
     "supersede": _supersede,
@@ -114,7 +119,7 @@ _APPLY: dict[str, _Apply] = {
     "bank.update": _other(banking.update),
     "bank.delete": _other(_trash),
     "bank.restore": _other(banking.restore),
-    "entity.alias": _other(identities.alias),
+    "entity.alias": _alias,
     "entity.merge": _other(identities.merge),
     "property.propose": _other(identities.propose_property),
     LEARNED_ADD: _learned,

@@ -12,7 +12,7 @@ from memory_worker.gate.act import Act
 from memory_worker.gate.mentions import MARKER, Names, readings
 from memory_worker.gate.naming import TENANT_BANK
 from memory_worker.gate.vault import KeyedVault
-from memory_worker.store import banks, entities, forgetting, forgotten, rules, uses
+from memory_worker.store import banks, entities, forgetting, rules, uses
 from memory_worker.store.fingerprint import fingerprint, normalise
 from memory_worker.store.memories import decode, encode
 
@@ -49,7 +49,7 @@ def destroy(act: Act, plan: Plan, vault: KeyedVault) -> Destroyed:
     """Destroy what a plan names in every table. Repeating it finds nothing more."""
     names = Names(plan.names)
     keep = frozenset(plan.keep)
-    targets = _targets(act, plan, names, keep)
+    targets = _targets(act, plan, names, keep, vault)
     texts = [text for _, _, memory in targets if len(text := normalise(memory.text)) >= SHORTEST_WORDING]
     ids = [memory_id for memory_id, _, _ in targets]
     holds = _holder(names, ids, texts)
@@ -68,6 +68,7 @@ def destroy(act: Act, plan: Plan, vault: KeyedVault) -> Destroyed:
     counts["uses"] = uses.forget_memories(act.tx, ids)
     counts["descriptions"] = _clean_banks(act, names) if names.names else 0
     counts["names"] = _forget_entity(act, plan, vault) if plan.entity is not None else 0
+    counts["keys"] = forgetting.drop_unused_keys(act.tx)
     # The journal comes last: its rows hold what all the others were made of.
     counts["journal rows"] = forgetting.empty_journal(act.tx, holds, keep)
     if plan.suggestion is not None:
@@ -94,7 +95,9 @@ def destroy_paths(act: Act, paths: Sequence[str]) -> int:
     return forgetting.remove_notices(act.tx, holds) + forgetting.empty_journal(act.tx, holds, frozenset())
 
 
-def _targets(act: Act, plan: Plan, names: Names, keep: frozenset[str]) -> list[tuple[str, int, Memory]]:
+def _targets(
+    act: Act, plan: Plan, names: Names, keep: frozenset[str], vault: KeyedVault
+) -> list[tuple[str, int, Memory]]:
     if plan.kind == "bank":
         return [(id, n, decode(record)) for id, n, record in forgetting.memories(act.tx, plan.bank_n)]
     found = []
@@ -105,12 +108,18 @@ def _targets(act: Act, plan: Plan, names: Names, keep: frozenset[str]) -> list[t
     if plan.kind == "memory":
         return found
     seen = {memory_id for memory_id, _, _ in found}
+    sealed = sealed_mentions(act, names, vault)
     for memory_id, n, record in forgetting.memories(act.tx):
         if memory_id not in keep and memory_id not in seen:
             memory = decode(record)
-            if mentions(memory, names):
+            if memory_id in sealed or mentions(memory, names):
                 found.append((memory_id, n, memory))
     return found
+
+
+def sealed_mentions(act: Act, names: Names, vault: KeyedVault) -> frozenset[str]:
+    """The memories whose protected value mentions someone."""
+    return frozenset(memory_id for memory_id, value in vault.opened(act) if names.within(value))
 
 
 def mentions(memory: Memory, names: Names) -> bool:
@@ -148,8 +157,7 @@ def _holds_text(data: bytes, texts: Sequence[str]) -> bool:
 
 def _empty(act: Act, memory_id: str, bank: Bank, memory: Memory, vault: KeyedVault) -> None:
     """Put a marker in a memory's place; only keyed hashes of its wordings stay."""
-    for mark in {*forgetting.wordings(act.tx, memory_id), fingerprint(memory.text)}:
-        forgotten.add(act.tx, vault.hash("text", mark), "text")
+    vault.remember_texts(act, {*forgetting.wordings(act.tx, memory_id), fingerprint(memory.text)})
     marker = Memory(
         id=memory_id,
         bank=bank.name,
@@ -163,7 +171,7 @@ def _empty(act: Act, memory_id: str, bank: Bank, memory: Memory, vault: KeyedVau
         state="forgotten",
         revision=memory.revision + 1,
     )
-    forgetting.empty_memory(act.tx, memory_id, encode(marker), vault.hash("gone", memory_id.encode()))
+    forgetting.empty_memory(act.tx, memory_id, encode(marker), fingerprint(memory_id))
 
 
 def _cut_quotes(act: Act, names: Names, keep: frozenset[str]) -> int:
@@ -227,14 +235,12 @@ def _forget_entity(act: Act, plan: Plan, vault: KeyedVault) -> int:
     """Replace an entity's name with the marker, unlink its aliases, and destroy its key."""
     assert plan.entity is not None
     if plan.never_again:
-        for name in plan.names:
-            forgotten.add(act.tx, vault.hash("name", normalise(name).encode()), "name")
+        vault.remember_names(act, plan.names)
     old = entities.find(act.tx, plan.entity)
     if old is None:
         return 0
     entities.remove_names(act.tx, old.id)
     gone = Entity(id=old.id, name=MARKER, kind="thing", state="forgotten", revision=old.revision + 1)
     record = entities.update(act.tx, gone)
-    forgetting.drop_key(act.tx, old.id)
     act.tx.append("entity.forgotten", old.id, act.origin, bank=TENANT_BANK, after=record)
     return 1 + len(old.aliases)

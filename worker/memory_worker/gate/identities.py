@@ -18,6 +18,8 @@ from memory_worker.gate import naming, proposals
 from memory_worker.gate.access import may_read, open_bank
 from memory_worker.gate.act import Act
 from memory_worker.gate.cleaning import clean_label, clean_text
+from memory_worker.gate.refusing import RuledOut
+from memory_worker.gate.saving import Vault
 from memory_worker.store import Transaction, banks, entities
 from memory_worker.store.banks import BankRow
 
@@ -99,10 +101,12 @@ def alias_taken() -> FunctionError:
     )
 
 
-def alias(act: Act, request: EntityAliasRequest) -> EntityReply:
+def alias(act: Act, request: EntityAliasRequest, vault: Vault) -> EntityReply:
     """Give an entity another name. Raises `conflict` when another entity has it: it is never taken silently."""
     known = find(act, request.entity)
     wanted = clean_alias(request.alias)
+    if act.writer.route != "human" and vault.was_forgotten(act, wanted.value, ()):
+        raise RuledOut
     holder = entities.owner_of(act.tx, wanted.value, wanted.channel)
     if holder == known.entity.id:
         return EntityReply(entity=known.entity, outcome="unchanged")

@@ -15,7 +15,8 @@ from memory_worker.gate.act import Act
 from memory_worker.gate.cleaning import clean_document
 from memory_worker.gate.contradicting import contradicted, is_firm
 from memory_worker.gate.drafts import Draft, draft_of, request_of
-from memory_worker.gate.saving import Vault
+from memory_worker.gate.refusing import words_of
+from memory_worker.gate.saving import Vault, is_protected
 from memory_worker.store import banks, memories, new_id, rules
 from memory_worker.store.banks import BankRow
 from memory_worker.store.fingerprint import fingerprint
@@ -72,9 +73,9 @@ def _import_one(act: Act, bank: BankRow, record: Memory, trust: bool, vault: Vau
         return Imported("refused", error.message)
     if record.expires_at is not None and record.expires_at <= act.now:
         return Imported("refused", "it has expired")
-    if vault.was_forgotten(act, draft.text, draft.entities):
+    if vault.was_forgotten(act, draft.text, words_of(draft)):
         return Imported("refused", "it is not to be learned again")
-    if record.protected is not None:
+    if is_protected(act, draft):
         if draft.text == HIDDEN:
             return Imported("refused", "its protected value is not in the archive")
         if vault.kept(act, bank, draft.text) is not None:

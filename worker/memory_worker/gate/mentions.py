@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 MARKER = "[forgotten]"
 """What stands where a name or a text was."""
@@ -44,8 +44,17 @@ _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _CONTROLS = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
 NESTED_MAX = 3
 """How often JSON may lie inside a string of JSON and still be read."""
-_NO_SPACES = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
-"""Scripts written without spaces, where a name has no word boundary."""
+_JOINED = re.compile(
+    r"[\u0e00-\u0fff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3040-\u318f\u3400-\u9fff\uac00-\ud7ff\U00020000-\U0003ffff]"
+)
+"""Scripts where a name has no word boundary: without spaces, or, as Korean, with particles attached."""
+_HANGUL_REST = "\u1160-\u11ff"
+"""Folded Hangul is written in letters; a vowel or a last consonant goes on with the syllable before it."""
+_SYLLABLE_GOES_ON = re.compile(f"[{_HANGUL_REST}]")
+_APOSTROPHES = dict.fromkeys(map(ord, "\u2018\u2019\u02bc\u00b4`"), "'")
+_GAP = r"[\s_\-\u2010-\u2015\u2212]+"
+"""What may stand between the words of a name: spaces, and the dashes and underscores that join words."""
+_GAPS = re.compile(_GAP)
 
 
 def readings(data: bytes) -> list[str]:
@@ -72,17 +81,39 @@ def _fold_with_places(text: str) -> tuple[str, list[int]]:
     """The folded text, and for each of its characters (and its end) the place in the original."""
     folded: list[str] = []
     places: list[int] = []
-    for place, character in enumerate(text):
+    for place, character in enumerate(text.translate(_APOSTROPHES)):
         for part in unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", character).casefold()):
-            if not unicodedata.combining(part):
+            if not unicodedata.combining(part) and unicodedata.category(part) != "Cf":
                 folded.append(part)
                 places.append(place)
     places.append(len(text))
     return "".join(folded), places
 
 
+def spelled(name: str) -> str:
+    """The one spelling of a name that is compared: folded, its words a single space apart."""
+    return _GAPS.sub(" ", fold(name)).strip()
+
+
+def candidates(text: str, lengths: Iterable[int]) -> Iterator[str]:
+    """Every part of a text, of one of these lengths and as `spelled` writes it, that `Names` would find as a name."""
+    line = _GAPS.sub(" ", fold(text))
+    for length in lengths:
+        for start in range(len(line) - length + 1):
+            end = start + length
+            if line[start] == " " or line[end - 1] == " ":
+                continue
+            part = line[start:end]
+            before, after = line[start - 1 : start], line[end : end + 1]
+            if _JOINED.search(part):
+                if not _SYLLABLE_GOES_ON.match(after):
+                    yield part
+            elif not (before.isalnum() or after.isalnum()):
+                yield part
+
+
 def _bounded(name: str) -> str:
-    words = r"\s+".join(re.escape(word) for word in name.split())
-    if _NO_SPACES.search(name):
-        return words
-    return rf"(?<!\w){words}(?!\w)"
+    words = _GAP.join(re.escape(word) for word in _GAPS.split(name) if word) or re.escape(name)
+    if _JOINED.search(name):
+        return rf"{words}(?![{_HANGUL_REST}])"
+    return rf"(?<![^\W_]){words}(?![^\W_])"

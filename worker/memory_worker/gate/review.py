@@ -154,7 +154,14 @@ class Review:
         self, caller: Caller, request: functions.EntityAliasRequest, key: str | None = None
     ) -> functions.EntityReply:
         """Give an entity another name."""
-        return await self._write(caller, "entity.alias", request, functions.EntityReply, key, identities.alias)
+        return await self._write(
+            caller,
+            "entity.alias",
+            request,
+            functions.EntityReply,
+            key,
+            lambda act, asked: identities.alias(act, asked, self._gate.vault),
+        )
 
     async def entity_merge(
         self, caller: Caller, request: functions.EntityMergeRequest, key: str | None = None

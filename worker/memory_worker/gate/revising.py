@@ -10,7 +10,7 @@ from memory_worker.gate import naming, proposals
 from memory_worker.gate.act import Act
 from memory_worker.gate.calendar import expires_at
 from memory_worker.gate.drafts import Draft
-from memory_worker.store import memories, new_id
+from memory_worker.store import forgetting, memories, new_id
 from memory_worker.store.banks import BankRow
 from memory_worker.store.memories import MemoryRow, encode
 
@@ -112,6 +112,35 @@ def revise(
     if counts:
         proposals.drop_overtaken(act, BankRow(row.bank, bank), old, new)
     return new
+
+
+def rewrite(act: Act, bank: BankRow, row: MemoryRow, draft: Draft, *, protected: str | None = None) -> Memory:
+    """Put a draft in a memory's place, under the same id: a sensor's reading takes the place of its last one."""
+    if row.memory.protected is not None:
+        forgetting.unseal(act.tx, row.memory.id)
+    memory = revise(
+        act,
+        row,
+        bank.bank,
+        "memory.updated",
+        text=draft.text,
+        tier=draft.tier,
+        source=draft.source,
+        kind=draft.kind,
+        subject=draft.subject,
+        entities=draft.entities,
+        tags=draft.tags,
+        about=draft.about,
+        claim=draft.claim,
+        confidence=draft.confidence,
+        occurred_at=draft.occurred_at,
+        last_seen_at=act.now,
+        expires_at=None if row.memory.pinned else draft.expires_at or extended(row, bank.bank, act.now),
+        expires_set=row.expires_set or draft.expires_at is not None,
+        protected=protected,
+    )
+    memories.forget_old_wordings(act.tx, bank.n, memory)
+    return memory
 
 
 def extended(row: MemoryRow, bank: Bank, said_at: datetime) -> datetime | None:

@@ -1,18 +1,21 @@
 """Decides what a statement becomes: a new memory, a reinforcement, a replacement, or a question to a person."""
 
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 import msgspec
 
 from memory_contracts.errors import FunctionError, forbidden
-from memory_contracts.functions.memories import SaveReply, SaveRequest
-from memory_contracts.records import Memory, Source
-from memory_worker.gate import proposals, revising
+from memory_contracts.functions.memories import MemoryReply, SaveReply, SaveRequest, UpdateRequest
+from memory_contracts.records import Claim, Memory, Source
+from memory_worker.gate import changing, proposals, revising
 from memory_worker.gate.access import open_bank
 from memory_worker.gate.act import Act
 from memory_worker.gate.changing import DELETED_BY_PERSON
 from memory_worker.gate.contradicting import contradicted, is_firm
 from memory_worker.gate.drafts import Draft, draft_of, request_of
+from memory_worker.gate.recognising import values_in
+from memory_worker.gate.refusing import RuledOut, words_of
 from memory_worker.store import entities, memories
 from memory_worker.store.banks import BankRow
 from memory_worker.store.fingerprint import fingerprint
@@ -22,8 +25,8 @@ from memory_worker.store.memories import MemoryRow
 class Vault(Protocol):
     """Keeps protected values and knows what was forgotten."""
 
-    def was_forgotten(self, act: Act, text: str, names: tuple[str, ...]) -> bool:
-        """Tell whether this text, or one about these people, is not to be learned again."""
+    def was_forgotten(self, act: Act, text: str, others: Iterable[str]) -> bool:
+        """Tell whether this text, or one that mentions these people, is not to be learned again."""
         ...
 
     def protect(self, act: Act, bank: BankRow, draft: Draft, like: Memory | None = None) -> Memory:
@@ -42,16 +45,35 @@ def save(act: Act, request: SaveRequest, vault: Vault, source: Source | None = N
     return decide(act, bank, draft_of(act, request, act.writer.tier, source or by_route), vault)
 
 
+def update(act: Act, request: UpdateRequest, vault: Vault) -> MemoryReply:
+    """Correct a memory, unless what it would say was ruled out or belongs into the vault."""
+    changing.find(act, request.id, write=True)
+    words = [value for value in (request.text, request.subject) if isinstance(value, str)]
+    words += [label for labels in (request.entities, request.tags, request.about) if labels for label in labels]
+    claim = request.claim if isinstance(request.claim, Claim) else None
+    words += [] if claim is None else [claim.entity, claim.value]
+    if act.writer.route != "human" and any(vault.was_forgotten(act, text, ()) for text in words):
+        raise RuledOut
+    recognised = act.settings.protect_automatically and any(values_in(text) for text in words)
+    if recognised or claims_protected(act, claim):
+        raise FunctionError(
+            "conflict",
+            "this value belongs into the vault, and an update would write it in the open",
+            field="text" if recognised else "claim",
+            hint="save it as a memory of its own: it is protected then",
+        )
+    return changing.update(act, request)
+
+
 def decide(act: Act, bank: BankRow, draft: Draft, vault: Vault) -> SaveReply:
     """Decide about a clean draft inside the transaction, so that two writers cannot both pass a check."""
     by_person = draft.tier == "stated"
-    if not by_person and vault.was_forgotten(act, draft.text, draft.entities):
-        # The same answer as for any other held-back change would tell what was forgotten: nothing is said or kept.
-        return SaveReply(outcome="awaiting_review")
+    if not by_person:
+        check_not_ruled_out(act, vault, draft)
     held_back = bank.bank.review == "all" and not by_person and not act.approved
-    if draft.protected or _is_protected(act, draft):
+    if is_protected(act, draft):
         if not held_back:
-            return SaveReply(outcome="created", memory=vault.protect(act, bank, draft))
+            return _protect(act, bank, draft, vault)
         # A suggestion and its journal row would carry the value in plain text.
         if act.automatic:
             return SaveReply(outcome="awaiting_review")
@@ -130,28 +152,7 @@ def _rewrite_slot(act: Act, bank: BankRow, row: MemoryRow, draft: Draft) -> Save
     """A sensor's reading takes the place of its last one, under the same id."""
     if not _own(act, row.memory) and not act.approved:
         return _hold(act, bank, draft, "the slot belongs to another observer", row)
-    memory = revising.revise(
-        act,
-        row,
-        bank.bank,
-        "memory.updated",
-        text=draft.text,
-        tier=draft.tier,
-        source=draft.source,
-        kind=draft.kind,
-        subject=draft.subject,
-        entities=draft.entities,
-        tags=draft.tags,
-        about=draft.about,
-        claim=draft.claim,
-        confidence=draft.confidence,
-        occurred_at=draft.occurred_at,
-        last_seen_at=act.now,
-        expires_at=None if row.memory.pinned else draft.expires_at or revising.extended(row, bank.bank, act.now),
-        expires_set=row.expires_set or draft.expires_at is not None,
-    )
-    memories.forget_old_wordings(act.tx, bank.n, memory)
-    return SaveReply(outcome="replaced", memory=memory)
+    return SaveReply(outcome="replaced", memory=revising.rewrite(act, bank, row, draft))
 
 
 def _settle_old_wording(act: Act, bank: BankRow, worded: MemoryRow, draft: Draft) -> SaveReply | None:
@@ -244,11 +245,34 @@ def _own(act: Act, memory: Memory) -> bool:
     return same and not memory.pinned and memory.tier != "stated"
 
 
-def _is_protected(act: Act, draft: Draft) -> bool:
-    if draft.claim is None:
-        return False
-    known = entities.find_property(act.tx, draft.claim.property)
+def check_not_ruled_out(act: Act, vault: Vault, draft: Draft) -> None:
+    """Raise `RuledOut` for a text that was forgotten, or about a person who is not to be learned about."""
+    if vault.was_forgotten(act, draft.text, words_of(draft)):
+        raise RuledOut
+
+
+def is_protected(act: Act, draft: Draft) -> bool:
+    """Whether a statement goes to the vault: as asked, by its property, or as a value that is recognised."""
+    if draft.protected or claims_protected(act, draft.claim):
+        return True
+    return act.settings.protect_automatically and bool(values_in(draft.text))
+
+
+def claims_protected(act: Act, claim: Claim | None) -> bool:
+    """Whether a claim's property is one whose values lie in the vault."""
+    known = None if claim is None else entities.find_property(act.tx, claim.property)
     return known is not None and known.protected
+
+
+def _protect(act: Act, bank: BankRow, draft: Draft, vault: Vault) -> SaveReply:
+    known = vault.kept(act, bank, draft.text)
+    slotted = None if draft.slot is None else memories.live_by_slot(act.tx, bank.n, draft.slot)
+    if known is None and slotted is not None and not _own(act, slotted.memory) and not act.approved:
+        raise forbidden("the slot belongs to another observer, and a protected value cannot wait", "slot")
+    memory = vault.protect(act, bank, draft)
+    if known is not None:
+        return SaveReply(outcome="reinforced", memory=memory)
+    return SaveReply(outcome="created" if slotted is None else "replaced", memory=memory)
 
 
 def _hold(act: Act, bank: BankRow, draft: Draft, reason: str, against: MemoryRow | None) -> SaveReply:

@@ -90,7 +90,12 @@ class Gate:
     ) -> memory_functions.MemoryReply:
         """Correct a memory."""
         return await self.write(
-            caller, "update", request, memory_functions.MemoryReply, key, lambda act: changing.update(act, request)
+            caller,
+            "update",
+            request,
+            memory_functions.MemoryReply,
+            key,
+            lambda act: saving.update(act, request, self.vault),
         )
 
     async def delete(

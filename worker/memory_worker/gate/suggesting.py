@@ -1,5 +1,6 @@
 """Takes proposals: any change that a person decides, and what a correction or a note on a bad run teaches."""
 
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 import msgspec
@@ -14,7 +15,9 @@ from memory_worker.gate.act import Act
 from memory_worker.gate.cleaning import clean_document, clean_label, clean_text
 from memory_worker.gate.contradicting import firmly_against
 from memory_worker.gate.drafts import clean_claim, draft_of, request_of
-from memory_worker.gate.saving import Vault
+from memory_worker.gate.recognising import values_in
+from memory_worker.gate.refusing import RuledOut
+from memory_worker.gate.saving import Vault, claims_protected, is_protected
 from memory_worker.gate.turns import TurnItem
 from memory_worker.store import banks, entities, memories, rules
 from memory_worker.store.banks import BankRow
@@ -68,9 +71,9 @@ def suggest(act: Act, request: SuggestRequest, vault: Vault) -> SuggestReply:
         args.setdefault("bank", request.bank)
     wanted = applying.read(args, applying.REQUESTS[function], "change.args")
     reason = clean_text(request.reason, "reason", 500)
-    proposal = _look(act, function, wanted, vault)
-    if proposal is None:
-        return SuggestReply(outcome="known", suggestion=None)
+    if act.writer.route != "human":
+        _check_not_ruled_out(act, wanted, vault)
+    proposal = _look(act, function, wanted)
     if proposal.true_already:
         return SuggestReply(outcome="already_true", suggestion=None)
     suggestion, new = proposals.propose(
@@ -87,11 +90,29 @@ def suggest(act: Act, request: SuggestRequest, vault: Vault) -> SuggestReply:
     return SuggestReply(outcome="awaiting_review" if new else "known", suggestion=suggestion)
 
 
-def _look(act: Act, function: str, wanted: Any, vault: Vault) -> _Proposal | None:
+def _check_not_ruled_out(act: Act, wanted: Any, vault: Vault) -> None:
+    """Raise `RuledOut` when any text of a change was forgotten, or is about somebody not to be learned about."""
+    texts = list(_texts(msgspec.to_builtins(wanted)))
+    if any(vault.was_forgotten(act, line, ()) for text in texts for line in {text, *ruling.lines_of(text)}):
+        raise RuledOut
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for one in value.values():
+            yield from _texts(one)
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from _texts(one)
+
+
+def _look(act: Act, function: str, wanted: Any) -> _Proposal:
     if function == "save":
-        return _look_at_save(act, wanted, vault)
+        return _look_at_save(act, wanted)
     if function in ("update", "delete", "pin"):
-        return _look_at_memory(act, function, wanted, vault)
+        return _look_at_memory(act, function, wanted)
     if function == "supersede":
         return _look_at_supersede(act, wanted)
     if function in ("rule.set", applying.LEARNED_ADD):
@@ -101,14 +122,11 @@ def _look(act: Act, function: str, wanted: Any, vault: Vault) -> _Proposal | Non
     return _look_at_entity(act, function, wanted)
 
 
-def _look_at_save(act: Act, wanted: SaveRequest, vault: Vault) -> _Proposal | None:
+def _look_at_save(act: Act, wanted: SaveRequest) -> _Proposal:
     bank = open_bank(act, wanted.bank, write=True)
     draft = draft_of(act, wanted, act.writer.tier, Source(route=act.writer.route, principal=act.writer.principal))
-    held = None if draft.claim is None else entities.find_property(act.tx, draft.claim.property)
-    if draft.protected or (held is not None and held.protected):
+    if is_protected(act, draft):
         raise forbidden("a protected value cannot wait in a suggestion", "change.args.protected", "a person saves it")
-    if act.writer.route != "human" and vault.was_forgotten(act, draft.text, draft.entities):
-        return None
     known = memories.live_by_text(act.tx, bank.n, fingerprint(draft.text))
     against = firmly_against(act, bank, draft.subject, draft.claim)
     args = msgspec.to_builtins(request_of(draft, bank.bank.name))
@@ -123,7 +141,7 @@ def _look_at_save(act: Act, wanted: SaveRequest, vault: Vault) -> _Proposal | No
     )
 
 
-def _look_at_memory(act: Act, function: str, wanted: Any, vault: Vault) -> _Proposal | None:
+def _look_at_memory(act: Act, function: str, wanted: Any) -> _Proposal:
     row, bank = changing.find(act, wanted.id, write=True)
     memory = row.memory
     changing.check_revision(memory, wanted.expected_revision)
@@ -135,8 +153,6 @@ def _look_at_memory(act: Act, function: str, wanted: Any, vault: Vault) -> _Prop
     elif function == "pin":
         true_already = memory.pinned == wanted.pinned
     else:
-        if isinstance(wanted.text, str) and vault.was_forgotten(act, wanted.text, ()):
-            return None
         true_already = _says(wanted, memory)
     return _Proposal(
         bank=BankRow(row.bank, bank),
@@ -272,14 +288,22 @@ def learn(act: Act, request: LearnRequest, lessons: Lessons, vault: Vault) -> Le
     bank = open_bank(act, request.bank, write=True)
     made: list[Suggestion] = []
     for item in lessons.items[:LESSONS_MAX]:
-        proposal = _look_at_save(act, _save_of(item, bank), vault)
-        if proposal is not None and not proposal.true_already:
+        wanted = _save_of(item, bank)
+        # A note is read by the worker, whoever wrote it: what was forgotten does not come back through it.
+        if vault.was_forgotten(act, item.text, (*item.entities, *item.tags)) or _belongs_into_the_vault(act, item):
+            continue
+        proposal = _look_at_save(act, wanted)
+        if not proposal.true_already:
             made.extend(_propose(act, "save", proposal, item, request))
     for item in lessons.learned[: LESSONS_MAX - len(made)]:
         line = _look_at_rule(act, applying.LEARNED_ADD, applying.LearnedAdd(text=item.text, bank=bank.bank.name))
         if not line.true_already and not vault.was_forgotten(act, item.text, item.entities):
             made.extend(_propose(act, applying.LEARNED_ADD, line, item, request))
     return LearnReply(suggestions=made)
+
+
+def _belongs_into_the_vault(act: Act, item: TurnItem) -> bool:
+    return claims_protected(act, item.claim) or (act.settings.protect_automatically and bool(values_in(item.text)))
 
 
 def _save_of(item: TurnItem, bank: BankRow) -> SaveRequest:

@@ -10,12 +10,18 @@ from memory_worker.gate import banking, proposals, ruling
 from memory_worker.gate.act import Act
 from memory_worker.gate.cleaning import clean_labels, clean_names, clean_text
 from memory_worker.gate.drafts import Draft, clean_claim
+from memory_worker.gate.recognising import values_in
+from memory_worker.gate.refusing import RuledOut
 from memory_worker.gate.saving import Vault, decide
 from memory_worker.store import banks, inbox
 from memory_worker.store.banks import BankRow
 
 UNFIT = "unfit"
 """Counted as refused: an item that the gate cannot keep, such as an empty text or an over-long name."""
+RULED_OUT = "ruled_out"
+"""Counted as refused: an item that was forgotten, or about somebody who is not to be learned about."""
+PROTECTED = "protected"
+"""Counted as refused: a standing instruction that holds a value which belongs into the vault; a rule is read out."""
 
 
 class TurnItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,21 +74,22 @@ def commit_turn(act: Act, commit: TurnCommit, vault: Vault) -> TurnResult:
     """Commit a turn once: a turn that is done already changes nothing."""
     if inbox.state_of(act.tx, commit.turn_id) == "done":
         return TurnResult(repeated=True)
-    counts = {"created": 0, "reinforced": 0, "replaced": 0, "awaiting_review": 0, UNFIT: 0}
+    counts = {"created": 0, "reinforced": 0, "replaced": 0, "awaiting_review": 0, UNFIT: 0, RULED_OUT: 0, PROTECTED: 0}
     learned = 0
     if commit.bank is not None:
         bank = _bank(act, commit.bank)
         for item in commit.items:
             counts[_keep(act, bank, item, commit, vault)] += 1
-        learned = _learn(act, bank, commit, vault)
+        learned = _learn(act, bank, commit, vault, counts)
     if commit.cursor is not None:
         inbox.set_session_cursor(act.tx, commit.session_id, commit.cursor)
     act.tx.failpoint("before-turn-done")
     inbox.done(act.tx, commit.turn_id, commit.note)
     act.tx.count("turns_read")
     act.tx.count("kept", counts["created"])
-    if counts[UNFIT]:
-        act.tx.count(f"refused.{UNFIT}", counts[UNFIT])
+    for reason in (UNFIT, RULED_OUT, PROTECTED):
+        if counts[reason]:
+            act.tx.count(f"refused.{reason}", counts[reason])
     for prefix, counted in (("refused", commit.refused), ("ignored", commit.ignored)):
         for name, count in counted.items():
             act.tx.count(f"{prefix}.{name}", count)
@@ -99,7 +106,11 @@ def _keep(act: Act, bank: BankRow, item: TurnItem, commit: TurnCommit, vault: Va
     """Decide one item; one that cannot be kept costs the others nothing."""
     try:
         return act.tx.attempt(lambda: decide(act, bank, _draft(act, item, commit), vault).outcome)
-    except FunctionError:
+    except RuledOut:
+        return RULED_OUT
+    except FunctionError as error:
+        if error.code == "unavailable":
+            raise  # the vault has no key: the turn waits for it instead of losing what it says
         return UNFIT
 
 
@@ -137,12 +148,18 @@ def _draft(act: Act, item: TurnItem, commit: TurnCommit) -> Draft:
     )
 
 
-def _learn(act: Act, bank: BankRow, commit: TurnCommit, vault: Vault) -> int:
+def _learn(act: Act, bank: BankRow, commit: TurnCommit, vault: Vault, counts: dict[str, int]) -> int:
     """Add standing instructions, said in the user's own words, to `learned`; what may not be added is suggested."""
     added = 0
     lines = [(item, True) for item in commit.learned] + [(item, False) for item in commit.suggested]
     for item, at_once in lines:
-        if item.role != "user" or vault.was_forgotten(act, item.text, item.entities):
+        if item.role != "user":
+            continue
+        if vault.was_forgotten(act, item.text, item.entities):
+            counts[RULED_OUT] += 1
+            continue
+        if act.settings.protect_automatically and values_in(item.text):
+            counts[PROTECTED] += 1
             continue
         if at_once and bank.bank.review != "all":
             outcome = ruling.add_learned(act, bank, item.text, _source(act, item, commit))

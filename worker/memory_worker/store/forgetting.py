@@ -183,6 +183,35 @@ def seal(tx: Transaction, ref: str, owner: str, memory_id: str, bank: int, exact
     tx.run(_SQL["seal"], ref, owner, memory_id, bank, exact, sealed)
 
 
+def mark_value(tx: Transaction, exact: bytes, ref: str) -> None:
+    """Let a sealed value be found by its keyed hash."""
+    tx.run(_SQL["mark_value"], exact, ref)
+
+
+def unseal(tx: Transaction, memory_id: str) -> None:
+    """Destroy the sealed value of a memory."""
+    tx.run(_SQL["unseal"], memory_id)
+
+
+def all_sealed(tx: Transaction) -> Iterator[tuple[str, str, bytes, str, bytes]]:
+    """Every sealed value: reference, the key's owner, the wrapped key, the memory, the sealed value."""
+    after = ""
+    while rows := tx.all(_SQL["all_sealed"], after, STEP_ROWS):
+        yield from rows
+        after = rows[-1][0]
+
+
+async def having_value(readers: Readers, bank: int, exact: bytes, limit: int) -> list[str]:
+    """Ids of the memories of a bank whose protected value has this keyed hash, the newest first."""
+    return [str(row[0]) for row in await readers.all(_SQL["having_value"], (exact, bank, limit))]
+
+
+def any_key(tx: Transaction) -> tuple[str, bytes] | None:
+    """One owner with its wrapped key, if the vault has any."""
+    values = tx.one(_SQL["any_key"])
+    return None if values is None else (str(values[0]), bytes(values[1]))
+
+
 def sealed(tx: Transaction, ref: str) -> tuple[str, bytes, str, bytes] | None:
     """Give the key's owner, the wrapped key, the memory and the sealed value of a reference."""
     values: Any = tx.one(_SQL["sealed"], ref)
@@ -193,12 +222,11 @@ def sealed(tx: Transaction, ref: str) -> tuple[str, bytes, str, bytes] | None:
     return values[0], key[0], values[1], values[3]
 
 
-def by_exact(tx: Transaction, bank: int, exact: bytes) -> str | None:
-    """Give the memory of a bank that holds exactly that protected value."""
-    values = tx.one(_SQL["by_exact"], bank, exact)
-    return None if values is None else str(values[0])
+def by_exact(tx: Transaction, bank: int, exact: bytes) -> list[str]:
+    """Give the memories of a bank that hold exactly that protected value."""
+    return [str(row[0]) for row in tx.all(_SQL["by_exact"], bank, exact)]
 
 
-def drop_key(tx: Transaction, owner: str) -> None:
-    """Destroy an entity's key when nothing lies under it any more."""
-    tx.run(_SQL["drop_key"], owner)
+def drop_unused_keys(tx: Transaction) -> int:
+    """Destroy every key under which nothing lies any more; gives how many."""
+    return tx.run(_SQL["drop_unused_keys"])

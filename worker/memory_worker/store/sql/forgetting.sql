@@ -97,5 +97,22 @@ SELECT owner, memory, bank, sealed FROM vault WHERE ref = ?;
 -- name: by_exact
 SELECT memory FROM vault WHERE bank = ? AND exact = ?;
 
--- name: drop_key
-DELETE FROM vault_keys WHERE owner = ?1 AND NOT EXISTS (SELECT 1 FROM vault WHERE owner = ?1);
+-- name: drop_unused_keys
+DELETE FROM vault_keys WHERE NOT EXISTS (SELECT 1 FROM vault v WHERE v.owner = vault_keys.owner);
+
+-- name: any_key
+SELECT owner, wrapped FROM vault_keys LIMIT 1;
+
+-- name: mark_value
+INSERT OR IGNORE INTO vault_values (exact, ref) VALUES (?, ?);
+
+-- name: unseal
+DELETE FROM vault WHERE memory = ?;
+
+-- name: all_sealed
+SELECT v.ref, v.owner, k.wrapped, v.memory, v.sealed FROM vault v JOIN vault_keys k ON k.owner = v.owner
+WHERE v.ref > ? ORDER BY v.ref LIMIT ?;
+
+-- name: having_value
+SELECT v.memory FROM vault_values x JOIN vault v ON v.ref = x.ref WHERE x.exact = ? AND v.bank = ?
+ORDER BY v.ref DESC LIMIT ?;
