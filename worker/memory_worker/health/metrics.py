@@ -35,7 +35,6 @@ OUTCOMES = frozenset(
         "unavailable", "storage_full", "internal",
     }
 )  # fmt: skip
-
 GAUGES: dict[str, str] = {
     "inbox_turns": "Turns waiting in the inbox.",
     "inbox_bytes": "Bytes of turns waiting in the inbox.",
@@ -92,6 +91,7 @@ class Metrics:
         build.info({"version": version, "python": platform.python_version(), "sqlite": LIBRARY_VERSION})
         self._requests = self._counter("requests", "Requests answered.", "function", "route", "outcome")
         self._request_time = self._histogram("request_seconds", "Time from arrival to reply.", "function")
+        self._ran: dict[tuple[str, str], tuple[Counter, Histogram]] = {}
         self._answered: dict[tuple[str, str, str], tuple[Counter, Histogram]] = {}
         self._group = Histogram(
             "memory_commit_group_size", "Writes per commit.", buckets=GROUP_BUCKETS, registry=self.registry
@@ -138,15 +138,17 @@ class Metrics:
         self._commit_time.observe(seconds)
 
     def turn(self, outcome: str, count: int = 1) -> None:
-        """Count turn events: `received`, `duplicate`, `malformed`, `read`, `skipped`, `parked`, `retried`."""
+        """Count turn events as they come in: `received`, `duplicate`, `malformed`."""
         self._turns.labels(outcome).inc(count)
 
-    def turn_read(self, seconds: float) -> None:
-        """Time the reading of one turn."""
-        self._turn_time.observe(seconds)
+    def worked(self, outcome: str, seconds: float) -> None:
+        """Count a turn taken to work: `read`, `skipped`, `waiting`, `retried`, `parked`; reading one is timed."""
+        self._turns.labels(outcome).inc()
+        if outcome == "read":
+            self._turn_time.observe(seconds)
 
     def extracted(self, outcome: str, count: int = 1) -> None:
-        """Count `created`, `reinforced` or `rule` results of reading turns."""
+        """Count what a turn's items became: `created`, `reinforced`, `replaced`, `awaiting_review`, `learned`."""
         self._kept.labels(outcome).inc(count)
 
     def refused(self, reason: str, count: int = 1) -> None:
@@ -163,20 +165,23 @@ class Metrics:
 
     def arm(self, arm: str, state: str, seconds: float) -> None:
         """Count one recall arm."""
-        self._arms.labels(arm, state).inc()
-        self._arm_time.labels(arm).observe(seconds)
+        ran = self._ran.get((arm, state))
+        if ran is None:
+            ran = self._ran[(arm, state)] = self._arms.labels(arm, state), self._arm_time.labels(arm)
+        ran[0].inc()
+        ran[1].observe(seconds)
 
     def cut(self, function: str) -> None:
         """Count an answer that was shortened."""
         self._cut.labels(function if function in FUNCTIONS else "unknown").inc()
 
     def sibling(self, sibling: str, outcome: str, seconds: float) -> None:
-        """Count one question to `session`, `complete`, `embed` or `models`."""
+        """Count one question to the `session_manager` or the `router`: `ok`, `away`, or the code of its refusal."""
         self._siblings.labels(sibling, outcome).inc()
         self._sibling_time.labels(sibling).observe(seconds)
 
     def bus(self, event: str) -> None:
-        """Count `connected`, `disconnected`, `reconnected`, `zombie_recovered`, `rewound` or `error`."""
+        """Count `disconnected`, `reconnected`, `zombie_recovered`, `rewound` or `error`."""
         self._bus.labels(event).inc()
 
     def expired(self, count: int = 1) -> None:

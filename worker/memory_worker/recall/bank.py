@@ -14,6 +14,7 @@ from memory_worker.recall.analysis import analysed, fold, groups_of
 from memory_worker.recall.columns import CONFIDENCES, ID_BYTES, KINDS, NEVER, TIERS, Columns
 from memory_worker.recall.postings import Ints, PostingList, Postings, impact
 from memory_worker.recall.query import RecallQuery
+from memory_worker.recall.rowsets import distinct
 from memory_worker.recall.surfaces import Surfaces
 
 TAG, ENTITY, ABOUT, SESSION, TALK, SUBJECT = "\x01t", "\x01e", "\x01a", "\x01s", "\x01k", "\x01u"
@@ -278,7 +279,7 @@ class BankIndex:
         lists = [self.postings.get(term).rows for term in set(terms)]
         if not lists:
             return np.empty(0, np.int64)
-        rows = lists[0] if len(lists) == 1 else np.unique(np.concatenate(lists))
+        rows = lists[0] if len(lists) == 1 else distinct(np.concatenate(lists))
         return rows.astype(np.int64)
 
     def _passes(self, rows: Rows, query: RecallQuery, label_mask: Mask | None, now: float) -> Mask:

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memory_worker.recall.query import Left
+from memory_worker.recall.rowsets import distinct, minus
 from memory_worker.recall.search import Found
 from memory_worker.recall.settings import RecallSettings
 
@@ -142,7 +143,7 @@ def _under_floor(found: Sequence[Found], scored: Sequence[_Scored], kept: Sequen
     """The most relevant rows of each bank that are not relevant enough."""
     left: list[Left] = []
     for f, s, k in zip(found, scored, kept, strict=True):
-        under = np.setdiff1d(np.arange(len(f.rows)), k)
+        under = minus(np.arange(len(f.rows)), k)
         for i in under[np.argsort(-s.relevance[under], kind="stable")][:LEFT_MAX].tolist():
             memory_id = bytes(f.bank.columns["id"][int(f.rows[i])]).decode()
             left.append(Left(id=memory_id, bank=f.bank.name, score=_rounded(s.relevance[i]), reason="floor"))
@@ -234,7 +235,7 @@ def _best_of_subjects(found: Sequence[Found], kept: Sequence[Positions]) -> dict
     best: dict[tuple[int, int], int] = {}
     for depth, (f, k) in enumerate(zip(found, kept, strict=True)):
         c = f.bank.columns
-        for subject in np.unique(c["subject"][f.rows[k]]).tolist():
+        for subject in distinct(c["subject"][f.rows[k]]).tolist():
             rows = f.bank.rows_of_subject(subject) if subject else ()
             if len(rows):
                 keys = [(int(c["tier"][r]), float(c["updated"][r]), bytes(c["id"][r]), int(r)) for r in rows]

@@ -43,6 +43,7 @@ class TenantIndex:
     def __init__(self, settings: RecallSettings, embedder: Embedder | None) -> None:
         self.settings = settings
         self.embedder = embedder
+        self._inline = embedder if isinstance(embedder, InlineEmbedder) else None
         self.banks: dict[str, BankIndex] = {}
         self.entities = EntityTable()
         self.seq = 0
@@ -61,10 +62,9 @@ class TenantIndex:
             self.waiting.update((i, name) for i in bank.ids())
 
     def _embed_one(self) -> Callable[[str], Floats] | None:
-        embedder = self.embedder
-        if not isinstance(embedder, InlineEmbedder):
+        inline = self._inline
+        if inline is None:
             return None
-        inline = embedder
         return lambda text: inline.embed([text])[0]
 
     def apply(self, changes: Iterable[IndexChange]) -> None:
@@ -160,9 +160,9 @@ class TenantIndex:
 
     def query_vector(self, text: str) -> Floats | None:
         """The vector of a query by an inline embedder; none when nothing of it is known."""
-        if not isinstance(self.embedder, InlineEmbedder):
+        if self._inline is None:
             return None
-        vector: Floats = self.embedder.embed([text])[0]
+        vector: Floats = self._inline.embed([text])[0]
         return vector if vector.any() else None
 
     def search(
@@ -235,7 +235,7 @@ class TenantIndex:
                 state="off"
                 if self.embedder is None or "semantic" not in settings.arms
                 else "down"
-                if vector is None and not isinstance(self.embedder, InlineEmbedder)
+                if vector is None and self._inline is None
                 else "cut"
                 if any("scan" in f.cut for f in found)
                 else "ok"

@@ -14,6 +14,7 @@ from memory_worker.recall.columns import signs
 from memory_worker.recall.plan import Plan, QueryGroup, Span
 from memory_worker.recall.postings import IMPACTS, PostingList, find
 from memory_worker.recall.query import RecallQuery
+from memory_worker.recall.rowsets import minus, union
 from memory_worker.recall.settings import RecallSettings
 
 Floats = npt.NDArray[np.float32]
@@ -134,7 +135,7 @@ def search(
     semantic_rows = np.empty(0, np.int64)
     if vector is not None and bank.present > bank.unembedded:
         semantic_rows = _semantic_candidates(bank, vector, few, passes, settings, cut)
-    rows = np.union1d(lexical_rows, semantic_rows)
+    rows = union(lexical_rows, semantic_rows)
     cosine = _cosines(bank, rows, vector)
     semantic_done = time.perf_counter()
     lexical, coverage = _lexical_parts(looked, rows)
@@ -143,10 +144,10 @@ def search(
         rough = lexical / (lexical.max(initial=0) or 1) + cosine
         leading = rows[np.argsort(-rough, kind="stable")[: settings.talk_rows]]
         follow = talk.neighbours(bank, leading)
-        added = np.setdiff1d(follow.ravel(), rows)
+        added = minus(follow.ravel(), rows)
         added = added[passes(added)]
         if len(added):
-            rows = np.union1d(rows, added)
+            rows = union(rows, added)
             cosine = _cosines(bank, rows, vector)
             lexical, coverage = _lexical_parts(looked, rows)
         pairs = talk.positions(rows, follow)
@@ -209,7 +210,7 @@ def _lexical_candidates(
             break
         budget -= len(group.rows)
         points[group.rows] += group.gains * np.float32(group.weight)
-    rows = np.flatnonzero(points)
+    rows = np.flatnonzero(points > 0)
     if few is not None:
         rows = np.intersect1d(rows, few, assume_unique=True)
     for room in (settings.candidates * 2, len(rows)):
@@ -238,22 +239,22 @@ def _semantic_candidates(
 ) -> Rows:
     """The rows whose 1-bit vectors are nearest, among the newest `settings.scan_rows`."""
     size = bank.columns.size
+    first = 0
     if few is not None:
-        rows, distance = few, bank.columns.distances(signs(vector), few)
+        distance = bank.columns.distances(signs(vector), few)
     else:
         first = max(0, size - settings.scan_rows)
         if first:
             cut.append("scan")
-        rows = np.arange(first, size, dtype=np.int64)
         distance = bank.columns.distances(signs(vector), slice(first, None))
     want = settings.scan_candidates
     reached = np.cumsum(np.bincount(distance, minlength=1))
-    for room in (want * 3, len(rows)):
-        near = rows
-        if len(rows) > room:
-            near = rows[distance <= np.searchsorted(reached, room)]
+    for room in (want * 3, len(distance)):
+        bound = np.searchsorted(reached, room) if len(distance) > room else len(reached)
+        near = np.flatnonzero(distance <= bound)
+        near = few[near] if few is not None else near + first
         near = near[passes(near) & bank.columns.has_meaning(near)]
-        if len(near) >= want or len(rows) <= room:
+        if len(near) >= want or len(distance) <= room:
             break
     if len(near) > want:
         close = bank.columns["vector"][near].astype(np.float32) @ vector
