@@ -103,7 +103,9 @@ class Bus:
         self.credentials = credentials
         self.closed = asyncio.Event()
         self.errors: deque[str] = deque(maxlen=ERRORS_KEPT)
+        self.disconnects = 0
         self.reconnects = 0
+        self.error_count = 0
         self.zombie_recoveries = 0
         self.slow_consumer_drops = 0
         self.rtt_s: float | None = None
@@ -319,6 +321,7 @@ class Bus:
     async def _error_cb(self, error: Exception) -> None:
         text = str(error) or type(error).__name__
         self.errors.append(text)
+        self.error_count += 1
         if isinstance(error, nats.errors.SlowConsumerError):
             self.slow_consumer_drops += 1
         found = _VIOLATION.search(text)
@@ -329,6 +332,7 @@ class Bus:
                     future.set_exception(NotPermitted(f"the bus refused to let {self._who()} publish on {subject}"))
 
     async def _disconnected_cb(self) -> None:
+        self.disconnects += 1
         self._connected.clear()
         self._lost(BusAway("the connection was lost before the answer came"))
 

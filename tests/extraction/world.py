@@ -128,7 +128,7 @@ class World:
         self.gate = Gate(self.store, GateSettings(), KeyedVault(b"k" * 32), lambda bank, memories, total: "")
         self.worker = TurnWorker(
             StoreInbox(self.store),
-            GateCommit(self.gate, lambda: None),
+            GateCommit(self.gate, lambda result: None),
             self.sessions,
             self.router,
             self.around,

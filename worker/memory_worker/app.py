@@ -212,7 +212,7 @@ class App:
             subjects=self._subjects,
             embedder=make_embedder(self.settings),
             version=version(),
-            writer_observer=self.metrics,
+            observer=self.metrics,
             failpoint=self._failpoint,
         )
 
@@ -250,6 +250,7 @@ class App:
             subjects=self._subjects,
             directory=self._directory.path,
             intake=intake,
+            malformed=lambda: sink.malformed,
             opened=tenants.opened,
             served=self._served,
             clock=self.clock,

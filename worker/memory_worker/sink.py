@@ -51,6 +51,7 @@ class InboxSink:
         max_body: int,
         failpoint: Callable[[str], None] = lambda name: None,
     ) -> None:
+        self.malformed = 0
         self._tenant = tenant
         self._max_rows = max_rows
         self._max_bytes = max_bytes
@@ -93,6 +94,7 @@ class InboxSink:
         return NewTurn(turn.turn_id, turn.session_id, raw.body)
 
     def _parked(self, raw: RawTurn, reason: str) -> NewTurn:
+        self.malformed += 1
         return NewTurn(_turn_id(raw.body), raw.session_id, mask_payload(raw.body), reason)
 
 

@@ -8,6 +8,7 @@ import os
 import secrets
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 import structlog
@@ -43,7 +44,7 @@ from memory_worker.files import (
     Trash,
 )
 from memory_worker.forgetting import Forgetting
-from memory_worker.gate import Gate, GateSettings, KeyedVault, Review, Sweeper
+from memory_worker.gate import Gate, GateSettings, KeyedVault, Review, Sweeper, TurnResult
 from memory_worker.recall import Embedder, RecallQuery, RecallService, RecallSettings, RemoteEmbedder
 from memory_worker.store import TenantStore
 from memory_worker.store.writer import WriterObserver
@@ -60,6 +61,26 @@ KEY_FILE = "tenant.key"
 KEY_BYTES = 32
 
 
+class Observer(WriterObserver, Protocol):
+    """Is told what the parts of a tenant do, for the metrics."""
+
+    def worked(self, outcome: str, seconds: float) -> None:
+        """A turn was taken to work and became `outcome`."""
+        ...
+
+    def extracted(self, outcome: str, count: int) -> None:
+        """So many items of a turn became `outcome`."""
+        ...
+
+    def expired(self, count: int) -> None:
+        """Memories lapsed."""
+        ...
+
+    def sibling(self, sibling: str, outcome: str, seconds: float) -> None:
+        """A sibling was asked."""
+        ...
+
+
 class Shared(msgspec.Struct, frozen=True, kw_only=True):
     """What all tenants of a process share."""
 
@@ -69,7 +90,7 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
     subjects: Subjects
     embedder: Embedder | None
     version: str
-    writer_observer: WriterObserver | None = None
+    observer: Observer
     failpoint: Callable[[str], None] = lambda name: None
 
 
@@ -86,7 +107,7 @@ class Tenant:
             directory,
             shared.clock,
             group_max=settings.commit_group_max,
-            observer=shared.writer_observer,
+            observer=shared.observer,
             failpoint=shared.failpoint,
         )
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -111,7 +132,7 @@ class Tenant:
         self.recalling = RecallFunction(self.recall, self.contexts)
         self.turns = TurnWorker(
             StoreInbox(self.store),
-            GateCommit(self.gate, lambda: None),
+            GateCommit(self.gate, lambda result: _tell(shared.observer, result)),
             self.sessions,
             self.router,
             HandedOutTexts(self.store, self.contexts),
@@ -119,6 +140,7 @@ class Tenant:
             settings,
             shared.clock,
             banks=TurnBanks(self.contexts, settings.session_deadline_ms / 1_000),
+            observer=shared.observer.worked,
         )
         self.relay = Relay(
             shared.bus,
@@ -144,7 +166,11 @@ class Tenant:
         self.archives = Archives(directory, self.gate, shared.clock, shared.version, self.forgetting.reveal)
         self.review = Review(self.gate, NoteReader(self.store, self.turns), self.forgetting)
         self.sweeper = Sweeper(
-            self.store, self.gate.settings, batch=settings.expiry_batch, interval_s=settings.expiry_interval_s
+            self.store,
+            self.gate.settings,
+            batch=settings.expiry_batch,
+            interval_s=settings.expiry_interval_s,
+            expired=shared.observer.expired,
         )
         self.trash = Trash(self.store, settings.trash_retention_days, self.forgetting.destroy_trashed)
         self._working: list[asyncio.Task[None]] = []
@@ -225,6 +251,12 @@ def tenant_key(directory: Path, configured: str = "") -> bytes:
     return key
 
 
+def _tell(observer: Observer, result: TurnResult) -> None:
+    """Tell what a turn's items became."""
+    for outcome in ("created", "reinforced", "replaced", "awaiting_review", "learned"):
+        observer.extracted(outcome, getattr(result, outcome))
+
+
 def gate_settings(settings: Settings) -> GateSettings:
     """The gate's part of the settings."""
     return GateSettings(
@@ -290,6 +322,7 @@ def _session_manager(shared: Shared, tenant: str) -> SessionManager | None:
         get_subject=settings.session_get_subject,
         messages_subject=settings.session_messages_subject,
         deadline_s=settings.session_deadline_ms / 1_000,
+        observer=shared.observer.sibling,
     )
 
 
@@ -318,4 +351,5 @@ def _router(shared: Shared, tenant: str) -> Router | None:
         models_subject=settings.router_models_subject,
         complete_deadline_s=settings.router_deadline_ms / 1_000,
         embed_deadline_s=settings.router_embed_deadline_ms / 1_000,
+        observer=shared.observer.sibling,
     )

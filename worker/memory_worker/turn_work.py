@@ -6,7 +6,7 @@ import msgspec
 
 from memory_worker import extraction
 from memory_worker.extraction import Candidate, Cursor
-from memory_worker.gate import Gate, TurnCommit, TurnItem
+from memory_worker.gate import Gate, TurnCommit, TurnItem, TurnResult
 from memory_worker.store import TenantStore, Transaction, inbox
 
 _decode_cursor = msgspec.json.Decoder(Cursor).decode
@@ -62,14 +62,15 @@ def _claim(tx: Transaction, limit: int, busy: Collection[str]) -> list[extractio
 class GateCommit:
     """The gate's side of a turn."""
 
-    def __init__(self, gate: Gate, committed: Callable[[], None]) -> None:
+    def __init__(self, gate: Gate, committed: Callable[[TurnResult], None]) -> None:
+        """`committed` is told what became of each turn's items."""
         self._gate = gate
         self._committed = committed
 
     async def commit_turn(self, commit: extraction.TurnCommit) -> None:
         """Commit what a turn came to: everything or nothing."""
         found = commit.extraction
-        await self._gate.commit_turn(
+        result = await self._gate.commit_turn(
             TurnCommit(
                 turn_id=commit.turn_id,
                 session_id=commit.session_id,
@@ -82,7 +83,7 @@ class GateCommit:
                 ignored=found.ignored,
             )
         )
-        self._committed()
+        self._committed(result)
 
 
 def items(candidates: Sequence[Candidate]) -> tuple[TurnItem, ...]:

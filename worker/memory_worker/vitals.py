@@ -56,6 +56,7 @@ class Vitals:
         subjects: Subjects,
         directory: Path,
         intake: Intake,
+        malformed: Callable[[], int],
         opened: Callable[[], Mapping[str, Tenant]],
         served: Callable[[], Sequence[str]],
         clock: Clock,
@@ -67,6 +68,7 @@ class Vitals:
         self._subjects = subjects
         self._directory = directory
         self._intake = intake
+        self._malformed = malformed
         self._opened = opened
         self._served = served
         self._clock = clock
@@ -129,7 +131,7 @@ class Vitals:
 
     def watch_metrics(self, metrics: Metrics, health: Health) -> None:
         """Connect every gauge."""
-        for name in (*_SUMMED, "inbox_oldest_seconds"):
+        for name in (*_SUMMED, "inbox_oldest_seconds", "unpublished_oldest_seconds"):
             metrics.sample(name, lambda name=name: self._sampled.get(name, 0.0))  # type: ignore[misc]
         tenants = self._opened
         metrics.sample("tenants_open", lambda: len(tenants()))
@@ -155,7 +157,7 @@ class Vitals:
 
     async def _sample(self, metrics: Metrics) -> None:
         totals = dict.fromkeys(_SUMMED, 0.0)
-        oldest = 0.0
+        oldest = unpublished = 0.0
         for name, tenant in self._opened().items():
             status = await inbox.status(tenant.store.readers, 1)
             _, size = await inbox.depth(tenant.store.readers)
@@ -167,6 +169,9 @@ class Vitals:
                 totals["file_problems"] += (await tenant.files.status()).problems_total
             if status.oldest_at is not None:
                 oldest = max(oldest, self._clock.now() - status.oldest_at)
+            unpublished_at = await tenant.relay.oldest_at()
+            if unpublished_at is not None:
+                unpublished = max(unpublished, self._clock.now() - unpublished_at)
             # These outlive the process: what was there before it is not its own doing.
             start = 0.0 if f"{name}/published" in self._counted else None
             for key, value in (await tenant.store.counters()).items():
@@ -174,12 +179,20 @@ class Vitals:
             metrics.published(int(self._rise(f"{name}/published", tenant.relay.published, start=0)))
             for _ in range(int(self._rise(f"{name}/rewinds", tenant.relay.rewinds, start=0))):
                 metrics.bus("rewound")
-        self._sampled = {**totals, "inbox_oldest_seconds": oldest}
+            for stream, count in tenant.relay.erased.items():
+                metrics.erased(stream, int(self._rise(f"{name}/erased.{stream}", count, start=0)))
+        self._sampled = {**totals, "inbox_oldest_seconds": oldest, "unpublished_oldest_seconds": unpublished}
         metrics.turn("received", int(self._rise("taken", self._intake.taken, start=0)))
         metrics.turn("duplicate", int(self._rise("redelivered", self._intake.redelivered, start=0)))
         if self._intake.erasing is not None:
             metrics.erased("turns", int(self._rise("erased", self._intake.erasing.erased, start=0)))
-        for event, count in (("reconnected", self._bus.reconnects), ("zombie_recovered", self._bus.zombie_recoveries)):
+        metrics.turn("malformed", int(self._rise("malformed", self._malformed(), start=0)))
+        for event, count in (
+            ("disconnected", self._bus.disconnects),
+            ("reconnected", self._bus.reconnects),
+            ("zombie_recovered", self._bus.zombie_recoveries),
+            ("error", self._bus.error_count),
+        ):
             for _ in range(int(self._rise(event, count, start=0))):
                 metrics.bus(event)
 
@@ -190,11 +203,7 @@ class Vitals:
         return max(0.0, value - before)
 
     def _count_kept(self, metrics: Metrics, key: str, rise: float) -> None:
-        if key == "turns_read":
-            metrics.turn("read", int(rise))
-        elif key == "kept":
-            metrics.extracted("created", int(rise))
-        elif key.startswith("refused."):
+        if key.startswith("refused."):
             metrics.refused(key.removeprefix("refused."), int(rise))
 
     def watch_answers(self, handlers: dict[str, Handler], metrics: Metrics) -> dict[str, Handler]:

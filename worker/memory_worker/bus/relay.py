@@ -122,6 +122,7 @@ class Relay:
     ) -> None:
         self.published = 0
         self.rewinds = 0
+        self.erased = {"events": 0, "private": 0}
         self.last_error: str | None = None
         self._bus = bus
         self._subjects = subjects
@@ -142,6 +143,11 @@ class Relay:
         self._stopping = False
         self._unsubscribe: Callable[[], None] = lambda: None
         self._task: asyncio.Task[None] | None = None
+
+    async def oldest_at(self) -> float | None:
+        """When the oldest row that is not published yet was committed, in unix seconds; None when there is none."""
+        rows = await self._source.journal_after(self._cursor, 1) if self.lag else []
+        return rows[0].at if rows else None
 
     @property
     def lag(self) -> int:
@@ -191,7 +197,9 @@ class Relay:
         """Overwrite every trigger of one memory in both streams, for a forgetting; gives how many there were."""
         erased = 0
         for stream, start in zip(self._streams, self._roots(), strict=True):
-            erased += await erase_subject(self._bus, stream, f"{start}.item-changed.*.{memory_id}")
+            erased += self._overwrote(
+                stream, await erase_subject(self._bus, stream, f"{start}.item-changed.*.{memory_id}")
+            )
         return erased
 
     async def erase_bank(self, bank: str) -> int:
@@ -199,8 +207,12 @@ class Relay:
         erased = 0
         for stream, start in zip(self._streams, self._roots(), strict=True):
             for subject in (f"{start}.item-changed.{bank}.*", f"{start}.bank-changed.{bank}"):
-                erased += await erase_subject(self._bus, stream, subject)
+                erased += self._overwrote(stream, await erase_subject(self._bus, stream, subject))
         return erased
+
+    def _overwrote(self, stream: str, count: int) -> int:
+        self.erased["private" if stream == self._streams[1] else "events"] += count
+        return count
 
     def _roots(self) -> tuple[str, str]:
         # A private subject has the owner's two tokens, route and principal, before the kind.
@@ -298,7 +310,7 @@ class Relay:
     async def _make_room(self, error: JetStreamError, stream: str) -> None:
         if error.err_code in _STREAM_FULL:
             # Erased by us, not dropped by a limit: what a limit removes leaves its bytes on disk.
-            erased = await erase_oldest(self._bus, stream, TRIM)
+            erased = self._overwrote(stream, await erase_oldest(self._bus, stream, TRIM))
             log.warning("relay.stream_full", tenant=self._tenant, stream=stream, erased=erased)
 
     async def _compare_streams(self) -> None:
@@ -351,7 +363,8 @@ class Relay:
             self._retention_due = tick + RETENTION_EVERY_S
             oldest = to_datetime(self._clock.now() - self._retention_s)
             for stream in self._streams:
-                if await erase_subject(self._bus, stream, ">", before=oldest, most=TRIM) >= TRIM:
+                erased = self._overwrote(stream, await erase_subject(self._bus, stream, ">", before=oldest, most=TRIM))
+                if erased >= TRIM:
                     self._retention_due = tick  # more to do at the next idle moment
 
     async def _save_state(self) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -48,8 +49,15 @@ GRACE_S = 10.0
 JITTER = 0.2
 """Backoffs vary by this share either way, so that failed turns do not come back at once."""
 
+TurnObserver = Callable[[str, float], None]
+"""Is told what became of each turn at work (`read`, `skipped`, `waiting`, `retried`, `parked`) and the seconds."""
+
 _log = structlog.get_logger(__name__)
 _decoder = msgspec.json.Decoder(TurnCompleted)
+
+
+_Fate = Callable[[], Awaitable[None]]
+"""Tells the inbox what becomes of a turn."""
 
 
 class WorkerStatus(msgspec.Struct, frozen=True):
@@ -82,6 +90,7 @@ class TurnWorker:
         clock: Clock,
         *,
         banks: BankResolver,
+        observer: TurnObserver = lambda outcome, seconds: None,
     ) -> None:
         self._inbox = inbox
         self._commit = commit
@@ -89,6 +98,7 @@ class TurnWorker:
         self._settings = settings
         self._clock = clock
         self._banks = banks
+        self._observer = observer
         self._breaker = Breaker(settings.sibling_retry_s)
         self._router = router if settings.router == "required" else None
         self._reader = TurnReader(self._router, self._breaker, context_memory, nearest, settings, clock)
@@ -195,7 +205,9 @@ class TurnWorker:
 
     async def _session(self, turns: Sequence[InboxTurn]) -> None:
         for turn in turns:
-            after = await self._turn(turn)
+            began = time.monotonic()
+            outcome, after = await self._turn(turn)
+            self._observer(outcome, time.monotonic() - began)
             while after is not None:
                 try:
                     await after()
@@ -207,45 +219,46 @@ class TurnWorker:
                         break
                     await asyncio.sleep(ERROR_PAUSE_S)
 
-    async def _turn(self, turn: InboxTurn) -> Callable[[], Awaitable[None]] | None:
-        """Work one turn; give what the inbox is to be told of it, `None` when it is committed."""
+    async def _turn(self, turn: InboxTurn) -> tuple[str, _Fate | None]:
+        """Work one turn; give what became of it, and what the inbox is to be told: `None` when it is committed."""
         settings, inbox = self._settings, self._inbox
         now = self._clock.now()
         try:
-            await self._work(turn)
+            read = await self._work(turn)
         except asyncio.CancelledError:
             await inbox.wait(turn.turn_id, now, "stopped")
             raise
         except SiblingAway as error:
             due = max(now + settings.sibling_retry_s, self._breaker.opens_at())
-            return partial(inbox.wait, turn.turn_id, due, str(error) or "sibling")
+            return "waiting", partial(inbox.wait, turn.turn_id, due, str(error) or "sibling")
         except UnreadableReply as error:
-            return partial(inbox.park, turn.turn_id, "unreadable_reply", error.raw)
+            return "parked", partial(inbox.park, turn.turn_id, "unreadable_reply", error.raw)
         except msgspec.MsgspecError:
-            return partial(inbox.park, turn.turn_id, "malformed", None)
+            return "parked", partial(inbox.park, turn.turn_id, "malformed", None)
         except FunctionError as error:
             if error.code in ("storage_full", "unavailable"):
-                return partial(inbox.wait, turn.turn_id, now + settings.sibling_retry_s, error.code)
+                return "waiting", partial(inbox.wait, turn.turn_id, now + settings.sibling_retry_s, error.code)
             return self._failed(turn, error.code)
         except _Misplaced as error:
-            return partial(inbox.park, turn.turn_id, f"bank: {error}", None)
+            return "parked", partial(inbox.park, turn.turn_id, f"bank: {error}", None)
         except _NoMessages:
-            return partial(inbox.park, turn.turn_id, "no_messages", None)
+            return "parked", partial(inbox.park, turn.turn_id, "no_messages", None)
         except Exception as error:
             # Any failure is counted, retried and in the end parked, visibly.
             _log.warning("turn_failed", turn_id=turn.turn_id, error=type(error).__name__, attempt=turn.attempts)
             return self._failed(turn, type(error).__name__)
-        return None
+        return ("read" if read else "skipped"), None
 
-    def _failed(self, turn: InboxTurn, reason: str) -> Callable[[], Awaitable[None]]:
+    def _failed(self, turn: InboxTurn, reason: str) -> tuple[str, _Fate]:
         settings = self._settings
         if turn.attempts >= settings.extraction_attempts:
-            return partial(self._inbox.park, turn.turn_id, f"failed: {reason}", None)
+            return "parked", partial(self._inbox.park, turn.turn_id, f"failed: {reason}", None)
         pause = min(settings.extraction_backoff_max_s, settings.extraction_backoff_s * 2 ** (turn.attempts - 1))
         pause *= 1 + random.uniform(-JITTER, JITTER)  # noqa: S311 - spreads load, guards nothing
-        return partial(self._inbox.retry, turn.turn_id, self._clock.now() + pause, reason)
+        return "retried", partial(self._inbox.retry, turn.turn_id, self._clock.now() + pause, reason)
 
-    async def _work(self, turn: InboxTurn) -> None:
+    async def _work(self, turn: InboxTurn) -> bool:
+        """Read and commit one turn; tells whether it was read, not only recorded."""
         event = _decoder.decode(turn.payload)
         extraction, bank, extractor = Extraction(), None, "none"
         try:
@@ -268,6 +281,7 @@ class TurnWorker:
         self._kept += len(extraction.items) + len(extraction.learned) + len(extraction.suggested)
         self._refused = add_counts(self._refused, extraction.refused)
         self._ignored = add_counts(self._ignored, extraction.ignored)
+        return extractor != "none"
 
     async def _bank(self, event: TurnCompleted) -> ResolvedBank:
         if event.status != "completed":

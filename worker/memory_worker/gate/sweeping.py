@@ -46,18 +46,22 @@ class Sweeper:
         batches_max: int = BATCHES_MAX,
         interval_s: float = INTERVAL_S,
         done_turn_days: float = DONE_TURN_DAYS,
+        expired: Callable[[int], None] = lambda count: None,
     ) -> None:
+        """`expired` is told how many memories each sweep let lapse."""
         self._store = store
         self._settings = settings
         self._batch = batch
         self._batches_max = batches_max
         self._interval_s = interval_s
         self._done_turn_days = done_turn_days
+        self._told = expired
 
     async def sweep(self) -> Swept:
         """Let lapse what is over, at most `batches_max` batches of each kind."""
         cause = new_id("sweep")
         expired, more_memories = await self._batches(lambda tx: self._expire(tx, cause))
+        self._told(expired)
         lapsed, more_suggestions = await self._batches(lambda tx: self._lapse(tx, cause))
         dropped, more_rows = await self._batches(self._drop)
         return Swept(expired, lapsed, dropped, more_memories or more_suggestions or more_rows)
