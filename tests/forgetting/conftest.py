@@ -7,9 +7,9 @@ import pytest
 
 from memory_contracts.functions.review import EntityAliasRequest
 from memory_contracts.records import Alias
-from memory_worker.gate import Destroyed, KeyedVault, Plan, destroy
+from memory_worker.gate import Destroyed, GateSettings, KeyedVault, Plan, destroy
 from memory_worker.store import Origin, entities
-from tests.gate.conftest import ANA, World
+from tests.gate.conftest import ANA, MakeWorld, World
 
 
 @pytest.fixture
@@ -18,6 +18,20 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
     made = await World(tmp_path).open()
     yield made
     await made.close()
+
+
+@pytest.fixture
+async def make_world(tmp_path: Path) -> AsyncIterator[MakeWorld]:
+    """Make tenants with settings of their own; every one is closed at the end."""
+    made: list[World] = []
+
+    async def make(settings: GateSettings | None = None, tenant: str = "local", under: str = "tenants") -> World:
+        made.append(await World(tmp_path / under, settings, tenant).open())
+        return made[-1]
+
+    yield make
+    for one in made:
+        await one.close()
 
 
 async def know(world: World, name: str, *aliases: str) -> tuple[str, ...]:

@@ -31,7 +31,8 @@ Outcome = Literal["created", "reinforced", "replaced", "awaiting_review"]
 class SaveRequest(Request):
     """Keep one statement. The route decides the tier: human `stated`, observer `observed`, agent `inferred`.
 
-    `slot` (observer route) is rewritten in place. `protected` puts the text into the vault.
+    `slot` (observer route) is rewritten in place. `protected` puts the text into the vault. What a person had
+    forgotten, or whom a person ruled out, is refused with `forbidden`, in the same words; a person can save it.
     """
 
     text: Text
@@ -88,7 +89,11 @@ class HistoryReply(Reply):
 
 
 class ListRequest(Request):
-    """Page through a bank. `render` adds the page as readable text, grouped by tier and entity."""
+    """Page through a bank. `render` adds the page as readable text, grouped by tier and entity.
+
+    `protected_value` (human route) finds the memories whose protected text, claim, number or address is exactly that,
+    but for spaces, punctuation and case; nothing else finds them by their value.
+    """
 
     bank: Name | None = None
     tag: Label | None = None
@@ -102,6 +107,7 @@ class ListRequest(Request):
     limit: Limit = LIST_LIMIT_DEFAULT
     cursor: Cursor | None = None
     render: bool = False
+    protected_value: Text | None = None
 
 
 class ListReply(Reply):

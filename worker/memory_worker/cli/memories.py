@@ -187,6 +187,9 @@ def recall(
 @click.option("--state", type=STATES, help="[default: live]")
 @click.option("--superseded", is_flag=True, help="Also what was replaced.")
 @click.option("--order", type=click.Choice(["newest", "oldest", "updated"]), help="[default: newest]")
+@click.option(
+    "--protected-value", "value", metavar="VALUE", help="Only memories whose protected value is exactly this."
+)
 @click.option("--limit", type=int, help="Memories on a page.  [default: 50]")
 @click.option("--cursor", help="Where the last page ended.")
 @click.option("--all", "every", is_flag=True, help="All pages.")
@@ -203,6 +206,7 @@ def list_(
     state: str | None,
     superseded: bool,
     order: str | None,
+    value: str | None,
     limit: int | None,
     cursor: str | None,
     every: bool,
@@ -219,6 +223,7 @@ def list_(
         "state": state,
         "include_superseded": superseded or None,
         "order": order,
+        "protected_value": value,
         "limit": limit or (200 if every else None),
         "render": aloud or None,
     }

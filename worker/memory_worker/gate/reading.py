@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from memory_contracts.errors import invalid, not_found
+from memory_contracts.errors import forbidden, invalid, not_found
 from memory_contracts.functions.banks import (
     BankListReply,
     BankListRequest,
@@ -31,6 +31,7 @@ from memory_worker.gate import pages
 from memory_worker.gate.access import may_read, no_memory
 from memory_worker.gate.cleaning import clean_label
 from memory_worker.gate.directory import BankDirectory
+from memory_worker.gate.saving import Vault
 from memory_worker.store import Caller, TenantStore, banks, entities, journal, memories, rules
 from memory_worker.store.banks import BankRow
 from memory_worker.store.memories import Filter, MemoryRow
@@ -45,8 +46,9 @@ BEYOND_ALL = 2**53
 class Reading:
     """The read side of the gate."""
 
-    def __init__(self, store: TenantStore, directory: BankDirectory, render: Render) -> None:
+    def __init__(self, store: TenantStore, directory: BankDirectory, vault: Vault, render: Render) -> None:
         self._store = store
+        self._vault = vault
         self._directory = directory
         self._render = render
 
@@ -74,7 +76,9 @@ class Reading:
         return HistoryReply(revisions=[journal.change_of(row) for row in rows], cursor=cursor)
 
     async def list(self, caller: Caller, request: ListRequest) -> ListReply:
-        """Page through a bank, live memories by default."""
+        """Page through a bank, live memories by default. Only a person asks by a protected value."""
+        if request.protected_value is not None and caller.route != "human":
+            raise forbidden("only a person looks for a protected value", "protected_value")
         bank = await self._directory.readable(caller, request.bank)
         keep = await self._filter(bank, request)
         now = self._store.clock.now()
@@ -110,6 +114,7 @@ class Reading:
             session=request.session_id,
             tag=None if request.tag is None else clean_label(request.tag, "tag"),
             entity=entity_id,
+            value=None if request.protected_value is None else self._vault.search_mark(request.protected_value),
         )
 
     async def tags(self, caller: Caller, request: TagsRequest) -> TagsReply:

@@ -29,6 +29,10 @@ class Vault(Protocol):
         """Tell whether this text, or one that mentions these people, is not to be learned again."""
         ...
 
+    def search_mark(self, value: str) -> bytes:
+        """Give the keyed hash under which a protected value is found by somebody who knows it."""
+        ...
+
     def protect(self, act: Act, bank: BankRow, draft: Draft, like: Memory | None = None) -> Memory:
         """Keep a draft whose value is hidden everywhere but in the vault; `like` is the record it had elsewhere."""
         ...

@@ -28,7 +28,7 @@ class Gate:
         self.settings = settings
         self.vault = vault
         self.directory = BankDirectory(store)
-        self.reading = Reading(store, self.directory, render)
+        self.reading = Reading(store, self.directory, vault, render)
 
     async def open(self) -> None:
         """Make what exists from the first use."""

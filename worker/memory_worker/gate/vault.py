@@ -84,8 +84,6 @@ class KeyedVault:
         row = self.kept(act, bank, draft.text)
         if row is not None:
             return revising.reinforce(act, row, bank.bank)
-        owner = self._owner(act, draft)
-        key = self._unwrap(forgetting.put_key(act.tx, owner, self._wrap(secrets.token_bytes(KEY_BYTES), owner)), owner)
         ref = new_id("val")
         hidden = _hidden(draft)
         slotted = None if draft.slot is None else memories.live_by_slot(act.tx, bank.n, draft.slot)
@@ -93,11 +91,12 @@ class KeyedVault:
             memory = revising.create(act, bank, hidden, text=HIDDEN, ref=ref, like=like)
         else:
             memory = revising.rewrite(act, bank, slotted, hidden, protected=ref)
+        owner = self._owner(act, draft)
+        key = self._unwrap(forgetting.put_key(act.tx, owner, self._wrap(secrets.token_bytes(KEY_BYTES), owner)), owner)
         nonce = secrets.token_bytes(NONCE_BYTES)
         sealed = nonce + AESGCM(key).encrypt(nonce, draft.text.encode(), ref.encode())
         forgetting.seal(act.tx, ref, owner, memory.id, bank.n, self._exact(draft.text), sealed)
-        claimed = () if draft.claim is None else (draft.claim.value,)
-        for value in {plain(text) for text in (draft.text, *claimed, *values_in(draft.text))}:
+        for value in _values(draft):
             forgetting.mark_value(act.tx, self._value(value), ref)
         return memory
 
@@ -182,12 +181,19 @@ def _wrapping(key: bytes) -> AESGCM:
     return AESGCM(hmac.digest(key, b"wrap", hashlib.sha256))
 
 
+def _values(draft: Draft) -> set[str]:
+    """What somebody may ask for who knows it: the whole text, its claim's value, the contact data in it."""
+    claimed = () if draft.claim is None else (draft.claim.value,)
+    return {plain(text) for text in (draft.text, *claimed, *values_in(draft.text))}
+
+
 def _hidden(draft: Draft) -> Draft:
     """What may be known of a protected statement: nothing that repeats its value."""
     claim = None if draft.claim is None else msgspec.structs.replace(draft.claim, value=HIDDEN)
     source = msgspec.structs.replace(draft.source, quote=None)
+    values = _values(draft)
     labels = {
-        name: tuple(label for label in getattr(draft, name) if not values_in(label))
+        name: tuple(label for label in getattr(draft, name) if plain(label) not in values and not values_in(label))
         for name in ("entities", "tags", "about")
     }
     return msgspec.structs.replace(draft, text=HIDDEN, claim=claim, source=source, subject=None, **labels)

@@ -201,11 +201,6 @@ def all_sealed(tx: Transaction) -> Iterator[tuple[str, str, bytes, str, bytes]]:
         after = rows[-1][0]
 
 
-async def having_value(readers: Readers, bank: int, exact: bytes, limit: int) -> list[str]:
-    """Ids of the memories of a bank whose protected value has this keyed hash, the newest first."""
-    return [str(row[0]) for row in await readers.all(_SQL["having_value"], (exact, bank, limit))]
-
-
 def any_key(tx: Transaction) -> tuple[str, bytes] | None:
     """One owner with its wrapped key, if the vault has any."""
     values = tx.one(_SQL["any_key"])

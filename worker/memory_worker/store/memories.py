@@ -41,6 +41,8 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     session: str | None = None
     tag: str | None = None
     entity: str | None = None
+    value: bytes | None = None
+    """Keyed hash of a protected value."""
 
 
 def decode(record: bytes) -> Memory:
@@ -243,6 +245,7 @@ def _values(keep: Filter, now: float) -> dict[str, Any]:
         "session": keep.session,
         "tag": keep.tag,
         "entity": keep.entity,
+        "value": keep.value,
         "now": now,
     }
 

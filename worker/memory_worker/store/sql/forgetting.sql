@@ -112,7 +112,3 @@ DELETE FROM vault WHERE memory = ?;
 -- name: all_sealed
 SELECT v.ref, v.owner, k.wrapped, v.memory, v.sealed FROM vault v JOIN vault_keys k ON k.owner = v.owner
 WHERE v.ref > ? ORDER BY v.ref LIMIT ?;
-
--- name: having_value
-SELECT v.memory FROM vault_values x JOIN vault v ON v.ref = x.ref WHERE x.exact = ? AND v.bank = ?
-ORDER BY v.ref DESC LIMIT ?;

@@ -89,6 +89,7 @@ WHERE m.bank = :bank
   AND (:session IS NULL OR m.session = :session)
   AND (:tag IS NULL OR EXISTS (SELECT 1 FROM memory_tags t WHERE t.bank = m.bank AND t.tag = :tag AND t.memory = m.id))
   AND (:entity IS NULL OR EXISTS (SELECT 1 FROM memory_entities e WHERE e.entity = :entity AND e.memory = m.id))
+  AND (:value IS NULL OR m.id IN (SELECT v.memory FROM vault_values x JOIN vault v ON v.ref = x.ref WHERE x.exact = :value))
   AND (:at IS NULL OR (m.{order_column}, m.id) {comparison} (:at, :id))
 ORDER BY m.{order_column} {direction}, m.id {direction}
 LIMIT :limit;
@@ -102,7 +103,8 @@ WHERE m.bank = :bank
   AND (:tier IS NULL OR m.tier = :tier)
   AND (:session IS NULL OR m.session = :session)
   AND (:tag IS NULL OR EXISTS (SELECT 1 FROM memory_tags t WHERE t.bank = m.bank AND t.tag = :tag AND t.memory = m.id))
-  AND (:entity IS NULL OR EXISTS (SELECT 1 FROM memory_entities e WHERE e.entity = :entity AND e.memory = m.id));
+  AND (:entity IS NULL OR EXISTS (SELECT 1 FROM memory_entities e WHERE e.entity = :entity AND e.memory = m.id))
+  AND (:value IS NULL OR m.id IN (SELECT v.memory FROM vault_values x JOIN vault v ON v.ref = x.ref WHERE x.exact = :value));
 
 -- name: tags
 SELECT t.tag, count(*) FROM memory_tags t JOIN memories m ON m.id = t.memory
