@@ -1,11 +1,7 @@
 """One tenant at work: its store and every part that stands on it, opened and closed in order."""
 
 import asyncio
-import base64
 import contextlib
-import hashlib
-import os
-import secrets
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -48,6 +44,7 @@ from memory_worker.gate import Gate, GateSettings, KeyedVault, Review, Sweeper, 
 from memory_worker.recall import Embedder, RecallQuery, RecallService, RecallSettings, RemoteEmbedder
 from memory_worker.store import TenantStore
 from memory_worker.store.writer import WriterObserver
+from memory_worker.tenant_key import KeySource, open_vault
 from memory_worker.turn_work import GateCommit, StoreInbox
 
 log = structlog.get_logger(__name__)
@@ -56,9 +53,6 @@ STOP_S = 10.0
 """Seconds that turns being read get to finish when a tenant closes."""
 WARM_UP = "the first question"
 """A recall made at the start, for nobody."""
-KEY_FILE = "tenant.key"
-"""File (0600) of the key under which forgotten texts are hashed and protected values wrapped."""
-KEY_BYTES = 32
 
 
 class Observer(WriterObserver, Protocol):
@@ -111,7 +105,7 @@ class Tenant:
             failpoint=shared.failpoint,
         )
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self.vault = KeyedVault(tenant_key(directory, settings.vault_key))
+        self.vault = KeyedVault(trouble="the tenant is not open yet")
         self.gate = Gate(self.store, gate_settings(settings), self.vault, _render)
         self.router = _router(shared, name)
         self.recall = RecallService(
@@ -179,6 +173,7 @@ class Tenant:
         """Open the store, then what reads it, then what works on it."""
         await self.store.open()
         try:
+            await open_vault(self.vault, self.store, KeySource(self.directory, self.settings.vault_key))
             await self.gate.open()
             await self.recall.start()
             # What is loaded at first use is loaded now: the first turn's context has a deadline to keep.
@@ -228,27 +223,6 @@ class Tenant:
     def busy(self) -> bool:
         """Whether the tenant has work that must not wait for its next request."""
         return self.relay.lag > 0 or self.turns.status().in_work > 0
-
-
-def tenant_key(directory: Path, configured: str = "") -> bytes:
-    """Give the tenant's key: made of the configured one, or kept in a file of its own that is made at first."""
-    if configured:
-        # One key for all tenants would let one tenant's hashes be compared with another's.
-        secret = base64.b64decode(configured)
-        return hashlib.blake2b(directory.name.encode(), key=secret, digest_size=KEY_BYTES).digest()
-    path = directory / KEY_FILE
-    with contextlib.suppress(FileNotFoundError):
-        return path.read_bytes()
-    key = secrets.token_bytes(KEY_BYTES)
-    fresh = path.with_suffix(".new")
-    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        os.write(handle, key)
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-    fresh.replace(path)
-    return key
 
 
 def _tell(observer: Observer, result: TurnResult) -> None:

@@ -244,6 +244,7 @@ class Vitals:
         doctor.add("index", lambda: _index(tenant))
         doctor.add("arms", checks.arms(lambda: _arms(tenant)))
         doctor.add("files", lambda: _files(tenant, named=named))
+        doctor.add("vault", lambda: _vault(tenant))
         doctor.add("backlog", checks.backlog(status))
         doctor.add("session manager", checks.sibling("session manager", settings.session_manager, _session(tenant)))
         doctor.add("router", checks.sibling("router", settings.router, _router(tenant)))
@@ -282,6 +283,14 @@ async def _index(tenant: Tenant) -> Sequence[Check]:
     if status.problem:
         return [checks.degraded("index", f"{seen}; {status.problem}", "it is rebuilt at the next start")]
     return [checks.ok("index", seen)]
+
+
+async def _vault(tenant: Tenant) -> Sequence[Check]:
+    vault = tenant.vault
+    if vault.trouble:
+        seen = f"{vault.trouble}: protected values are shut, and forgotten texts are not recognised"
+        return [checks.degraded("vault", seen, vault.hint)]
+    return [checks.ok("vault", "the key is the one the store was written with")]
 
 
 async def _arms(tenant: Tenant) -> Mapping[str, str]:
