@@ -6,7 +6,7 @@ import pytest
 
 from memory_worker.cli.setup import markdown_table
 from memory_worker.config import RecallSettings, Settings
-from memory_worker.settings_source import MASK, SettingsError, adopt, describe, differences, load, shown
+from memory_worker.settings_source import MASK, SettingsError, adopt, describe, load, shown
 
 
 def problems(**sources: object) -> dict[str, str]:
@@ -107,13 +107,20 @@ def test_secrets_are_never_shown_and_never_quoted_in_errors() -> None:
 def test_only_settings_that_may_change_while_running_are_taken_over() -> None:
     """A reload names what it took and what needs a restart."""
     old = Settings()
-    new = Settings(log_level="debug", port=1, ready_lag_rows=5, recall=RecallSettings(candidates=9))
-    live, restart = differences(old, new)
-    assert set(live) == {"log_level", "ready_lag_rows"}
-    assert set(restart) == {"port", "recall.candidates"}
+    new = Settings(log_level="debug", port=1, ready_lag_rows=5, recall=RecallSettings(floor=0.5), files=False)
     adopted = adopt(old, new)
-    assert (adopted.log_level, adopted.ready_lag_rows, adopted.port) == ("debug", 5, 4222)
-    assert adopted.recall == old.recall
+    assert set(adopted.taken) == {"log_level", "ready_lag_rows", "recall.floor"}
+    assert set(adopted.needs_restart) == {"port", "files"}
+    settings = adopted.settings
+    assert (settings.log_level, settings.ready_lag_rows, settings.recall.floor) == ("debug", 5, 0.5)
+    assert (settings.port, settings.files, settings.recall.candidates) == (4222, True, old.recall.candidates)
+
+
+def test_a_reload_takes_nothing_over_that_contradicts_what_stays() -> None:
+    """A model cannot begin to read before the restart that brings its router."""
+    adopted = adopt(Settings(), Settings(extractor="model", router="required", context_max_items=9))
+    assert (adopted.taken, set(adopted.needs_restart)) == (["context_max_items"], {"extractor", "router"})
+    assert (adopted.settings.extractor, adopted.settings.router) == ("auto", "none")
 
 
 def test_every_setting_says_what_it_does_and_its_default_fits_its_bounds() -> None:

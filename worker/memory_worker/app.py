@@ -114,6 +114,8 @@ class App:
         self._server: EmbeddedBus | None = None
         self._bus: Bus | None = None
         self._tenants: OpenTenants[Tenant] | None = None
+        self._dispatcher: Dispatcher | None = None
+        self._sink: InboxSink | None = None
         self._http_port = 0
         self._failpoint = failpoint_from(os.environ)
 
@@ -228,7 +230,7 @@ class App:
 
     async def _serve(self, bus: Bus, service: Service, tenants: OpenTenants[Tenant]) -> None:
         settings = self.settings
-        sink = InboxSink(
+        sink = self._sink = InboxSink(
             tenants.get,
             max_rows=settings.inbox_max_rows,
             max_bytes=settings.inbox_max_bytes,
@@ -269,12 +271,12 @@ class App:
                 tenant, version(), lambda: extraction_status(tenant), roundtrip(steps), named=people
             )
 
-        dispatcher = Dispatcher(
+        dispatcher = self._dispatcher = Dispatcher(
             bus,
             self._subjects,
             vitals.watch_answers({**table, "doctor": doctor}, self.metrics),
             service,
-            limits=Limits(concurrency=settings.function_concurrency, deadline_s=settings.request_deadline_ms / 1_000),
+            limits=limits_of(settings),
             require_own_inbox=settings.require_own_inbox,
             serves=self._serves,
             observer=self._observe,
@@ -318,7 +320,12 @@ class App:
     def apply(self, settings: Settings) -> None:
         """Take over settings that may change while running; a tenant opened later reads them at its opening."""
         self.settings = settings
+        if self._dispatcher is not None:
+            self._dispatcher.limits = limits_of(settings)
+        if self._sink is not None:
+            self._sink.apply(max_rows=settings.inbox_max_rows, max_bytes=settings.inbox_max_bytes)
         if self._tenants is not None:
+            self._tenants.most = settings.tenants_open_max
             for tenant in self._tenants.opened().values():
                 tenant.apply(settings)
 
@@ -351,6 +358,11 @@ class App:
         self.health.mark_stopping()
         self.systemd.stopping()
         await self._stack.aclose()
+
+
+def limits_of(settings: Settings) -> Limits:
+    """The dispatch layer's part of the settings."""
+    return Limits(concurrency=settings.function_concurrency, deadline_s=settings.request_deadline_ms / 1_000)
 
 
 def make_embedder(settings: Settings) -> Embedder | None:

@@ -37,16 +37,17 @@ class RecallSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     floor: Annotated[
         float,
-        _about("Least fused score that counts as relevant; empty results are honest results.", ge=0, le=1),
+        _about("Least fused score that counts as relevant; empty results are honest results.", ge=0, le=1, reload=True),
     ] = 0.3
     candidates: Annotated[
-        int, _about("Most candidates one arm hands to fusion.", "memories", ge=Positive, le=10_000)
+        int, _about("Most candidates one arm hands to fusion.", "memories", ge=Positive, le=10_000, reload=True)
     ] = 200
     embed_batch: Annotated[
-        int, _about("Texts embedded in one go while an index is built.", "texts", ge=Positive, le=4_096)
+        int, _about("Texts embedded in one go while an index is built.", "texts", ge=Positive, le=4_096, reload=True)
     ] = 256
     snapshot_rows: Annotated[
-        int, _about("Journal rows after which an index is written to disk for a quick start.", "rows", ge=100)
+        int,
+        _about("Journal rows after which an index is written to disk for a quick start.", "rows", ge=100, reload=True),
     ] = 20_000
 
 
@@ -112,10 +113,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         bool, _about("Whether a turn is securely deleted from the stream once it is in the inbox.")
     ] = True
     request_deadline_ms: Annotated[
-        int, _about("Time a request may take before it is answered `unavailable`.", "ms", ge=100, le=600_000)
+        int,
+        _about("Time a request may take before it is answered `unavailable`.", "ms", ge=100, le=600_000, reload=True),
     ] = 30_000
     function_concurrency: Annotated[
-        int, _about("Requests of one function at work at once; more are refused `unavailable`.", "requests", ge=1)
+        int,
+        _about(
+            "Requests of one function at work at once; more are refused `unavailable`.", "requests", ge=1, reload=True
+        ),
     ] = 256
     require_own_inbox: Annotated[
         bool,
@@ -126,9 +131,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ] = False
     turn_fetch: Annotated[int, _about("Turns pulled from the bus at once.", "turns", ge=Positive, le=1_000)] = 256
     event_retention_days: Annotated[
-        int, _about("Age at which triggers are securely deleted from the event streams.", "days", ge=1, le=3_650)
+        int,
+        _about(
+            "Age at which triggers are securely deleted from the event streams.", "days", ge=1, le=3_650, reload=True
+        ),
     ] = 7
-    events_include_memory: Annotated[bool, _about("Whether triggers carry the memory; false sends ids alone.")] = True
+    events_include_memory: Annotated[
+        bool, _about("Whether triggers carry the memory; false sends ids alone.", reload=True)
+    ] = True
     bus_store_max_mb: Annotated[int, _about("Disk the embedded bus may use for its streams.", "MiB", ge=64)] = 4_096
 
     # Tenants and people
@@ -138,7 +148,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         _about("Tenants that are served; `*` = each one the bus lets through.", min_length=1),
     ] = ("local",)
     tenants_open_max: Annotated[
-        int, _about("Tenant stores held open; the least used idle one closes beyond it.", "tenants", ge=Positive)
+        int,
+        _about(
+            "Tenant stores held open; the least used idle one closes beyond it.", "tenants", ge=Positive, reload=True
+        ),
     ] = 64
     deciders: Annotated[
         tuple[Name, ...], _about("Human principals who may decide suggestions; empty = every human.", reload=True)
@@ -152,9 +165,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     idempotency_hours: Annotated[
         int, _about("How long an idempotency key gives the same reply.", "hours", ge=1, le=720, reload=True)
     ] = 24
-    uses_days: Annotated[int, _about("How long it is kept which turn was given what.", "days", ge=1)] = 90
+    uses_days: Annotated[int, _about("How long it is kept which turn was given what.", "days", ge=1, reload=True)] = 90
     trash_retention_days: Annotated[
-        int, _about("Age at which a trashed bank is destroyed; 0 keeps it until a person wipes it.", "days", ge=0)
+        int,
+        _about(
+            "Age at which a trashed bank is destroyed; 0 keeps it until a person wipes it.", "days", ge=0, reload=True
+        ),
     ] = 0
     vault_key: Annotated[
         str,
@@ -178,10 +194,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         int, _about("How long a lapsed memory can be brought back with `revert`.", "days", ge=1, reload=True)
     ] = 30
     expiry_batch: Annotated[
-        int, _about("Memories one pass of the expiry sweeper lapses.", "memories", ge=Positive, le=10_000)
+        int, _about("Memories one pass of the expiry sweeper lapses.", "memories", ge=Positive, le=10_000, reload=True)
     ] = 500
     expiry_interval_s: Annotated[
-        float, _about("Pause between passes of the expiry sweeper when nothing is due.", "s", ge=0.05, le=3_600)
+        float,
+        _about("Pause between passes of the expiry sweeper when nothing is due.", "s", ge=0.05, le=3_600, reload=True),
     ] = 5.0
 
     # Siblings
@@ -193,11 +210,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     session_messages_subject: Annotated[
         str, _about("Subject that gives a session's messages; `{tenant}` is filled in.", min_length=1)
     ] = "session.v1.{tenant}.messages"
-    session_deadline_ms: Annotated[int, _about("Time the session manager has to answer.", "ms", ge=10, le=600_000)] = (
-        2_000
-    )
+    session_deadline_ms: Annotated[
+        int, _about("Time the session manager has to answer.", "ms", ge=10, le=600_000, reload=True)
+    ] = 2_000
     session_page: Annotated[
-        int, _about("Messages asked of the session manager at once.", "messages", ge=Positive, le=1_000)
+        int, _about("Messages asked of the session manager at once.", "messages", ge=Positive, le=1_000, reload=True)
     ] = 200
     router: Annotated[Need, _about("Whether a model router is asked for completions and embeddings.")] = "none"
     router_complete_subject: Annotated[
@@ -209,77 +226,97 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     router_models_subject: Annotated[
         str, _about("Subject that lists models; `{tenant}` is filled in.", min_length=1)
     ] = "router.v1.{tenant}.models"
-    router_deadline_ms: Annotated[int, _about("Time a completion may take.", "ms", ge=100, le=600_000)] = 60_000
-    router_embed_deadline_ms: Annotated[int, _about("Time an embedding may take.", "ms", ge=10, le=600_000)] = 5_000
-    router_model: Annotated[str, _about("Model that reads turns; empty = the router's default.")] = ""
+    router_deadline_ms: Annotated[int, _about("Time a completion may take.", "ms", ge=100, le=600_000, reload=True)] = (
+        60_000
+    )
+    router_embed_deadline_ms: Annotated[
+        int, _about("Time an embedding may take.", "ms", ge=10, le=600_000, reload=True)
+    ] = 5_000
+    router_model: Annotated[str, _about("Model that reads turns; empty = the router's default.", reload=True)] = ""
     router_embed_model: Annotated[str, _about("Model that embeds; empty = the router's default.")] = ""
     sibling_retry_s: Annotated[
-        float, _about("Pause before a sibling that was away is asked again.", "s", ge=0.1, le=3_600)
+        float, _about("Pause before a sibling that was away is asked again.", "s", ge=0.1, le=3_600, reload=True)
     ] = 5.0
 
     # Extraction
 
     extractor: Annotated[
         Literal["auto", "model", "rules"],
-        _about("Who reads turns; `auto` = the model if a router is configured, else the built-in rules."),
+        _about("Who reads turns; `auto` = the model if a router is configured, else the built-in rules.", reload=True),
     ] = "auto"
     rule_learning: Annotated[
-        Literal["auto", "suggest", "off"], _about("What becomes of standing instructions the user gives.")
+        Literal["auto", "suggest", "off"], _about("What becomes of standing instructions the user gives.", reload=True)
     ] = "auto"
     learned_lines_per_turn: Annotated[
-        int, _about("Most lines one turn may add to the `learned` rule.", "lines", ge=0, le=50)
+        int, _about("Most lines one turn may add to the `learned` rule.", "lines", ge=0, le=50, reload=True)
     ] = 3
-    sub_agent_turns: Annotated[bool, _about("Whether turns of sub-agents (depth above 0) are read.")] = False
+    sub_agent_turns: Annotated[bool, _about("Whether turns of sub-agents (depth above 0) are read.", reload=True)] = (
+        False
+    )
     inbox_max_rows: Annotated[
-        int, _about("Waiting turns of one tenant beyond which no more are pulled.", "turns", ge=Positive)
+        int, _about("Waiting turns of one tenant beyond which no more are pulled.", "turns", ge=Positive, reload=True)
     ] = 100_000
     inbox_max_bytes: Annotated[
-        int, _about("Bytes of waiting turns of one tenant beyond which no more are pulled.", "bytes", ge=1_048_576)
+        int,
+        _about(
+            "Bytes of waiting turns of one tenant beyond which no more are pulled.", "bytes", ge=1_048_576, reload=True
+        ),
     ] = 1_073_741_824
     extraction_attempts: Annotated[
-        int, _about("Attempts before a turn is parked.", "attempts", ge=Positive, le=100)
+        int, _about("Attempts before a turn is parked.", "attempts", ge=Positive, le=100, reload=True)
     ] = 5
     extraction_backoff_s: Annotated[
-        float, _about("Pause after the first failed attempt; doubles each time.", "s", ge=0, le=3_600)
+        float, _about("Pause after the first failed attempt; doubles each time.", "s", ge=0, le=3_600, reload=True)
     ] = 2.0
-    extraction_backoff_max_s: Annotated[float, _about("Longest pause between attempts.", "s", ge=0, le=86_400)] = 300.0
+    extraction_backoff_max_s: Annotated[
+        float, _about("Longest pause between attempts.", "s", ge=0, le=86_400, reload=True)
+    ] = 300.0
     extraction_concurrency: Annotated[
-        int, _about("Sessions of one tenant read side by side.", "sessions", ge=Positive, le=1_024)
+        int, _about("Sessions of one tenant read side by side.", "sessions", ge=Positive, le=1_024, reload=True)
     ] = 64
     extraction_model_requests: Annotated[
-        int, _about("Turns of one tenant that a model reads at a time.", "turns", ge=Positive, le=1_024)
+        int, _about("Turns of one tenant that a model reads at a time.", "turns", ge=Positive, le=1_024, reload=True)
     ] = 8
     extraction_chunk_chars: Annotated[
-        int, _about("Most characters of conversation in one request to a model.", "characters", ge=1_000)
+        int, _about("Most characters of conversation in one request to a model.", "characters", ge=1_000, reload=True)
     ] = 24_000
     extraction_output_tokens: Annotated[
-        int, _about("Most tokens a model may answer with.", "tokens", ge=256, le=100_000)
+        int, _about("Most tokens a model may answer with.", "tokens", ge=256, le=100_000, reload=True)
     ] = 4_000
     extraction_items_max: Annotated[
-        int, _about("Most memories one turn may add.", "memories", ge=Positive, le=1_000)
+        int, _about("Most memories one turn may add.", "memories", ge=Positive, le=1_000, reload=True)
     ] = 50
     extraction_known_memories: Annotated[
-        int, _about("Existing memories shown to a model so that it does not repeat them.", "memories", ge=0, le=200)
+        int,
+        _about(
+            "Existing memories shown to a model so that it does not repeat them.", "memories", ge=0, le=200, reload=True
+        ),
     ] = 20
 
     # Context
 
-    context_max_chars: Annotated[int, _about("Budget of the memories block.", "characters", ge=100, le=100_000)] = 1_200
-    context_max_items: Annotated[int, _about("Most memories in the block.", "memories", ge=0, le=100)] = 8
+    context_max_chars: Annotated[
+        int, _about("Budget of the memories block.", "characters", ge=100, le=100_000, reload=True)
+    ] = 1_200
+    context_max_items: Annotated[int, _about("Most memories in the block.", "memories", ge=0, le=100, reload=True)] = 8
     context_max_pinned: Annotated[
-        int, _about("Slots pinned memories may take, relevant or not.", "memories", ge=0, le=100)
+        int, _about("Slots pinned memories may take, relevant or not.", "memories", ge=0, le=100, reload=True)
     ] = 4
     context_max_rule_chars: Annotated[
-        int, _about("Budget of the hand-written rules.", "characters", ge=100, le=1_000_000)
+        int, _about("Budget of the hand-written rules.", "characters", ge=100, le=1_000_000, reload=True)
     ] = 20_000
     context_max_learned_chars: Annotated[
-        int, _about("Budget of the `learned` rule.", "characters", ge=0, le=1_000_000)
+        int, _about("Budget of the `learned` rule.", "characters", ge=0, le=1_000_000, reload=True)
     ] = 4_000
     context_deadline_ms: Annotated[
-        int, _about("Time a context may take; then it gives what it has, rules first.", "ms", ge=10, le=60_000)
+        int,
+        _about("Time a context may take; then it gives what it has, rules first.", "ms", ge=10, le=60_000, reload=True),
     ] = 300
     context_repeat_turns: Annotated[
-        int, _about("Turns of a session during which the same memory is not given again.", "turns", ge=0, le=1_000)
+        int,
+        _about(
+            "Turns of a session during which the same memory is not given again.", "turns", ge=0, le=1_000, reload=True
+        ),
     ] = 20
 
     # Recall
@@ -319,5 +356,5 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         int, _about("Free disk space below which the doctor warns.", "MiB", ge=0, reload=True)
     ] = 512
     shutdown_s: Annotated[
-        float, _about("Time an orderly stop may take before the process leaves anyway.", "s", ge=1, le=600)
+        float, _about("Time an orderly stop may take before the process leaves anyway.", "s", ge=1, le=600, reload=True)
     ] = 20.0

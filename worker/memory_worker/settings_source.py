@@ -145,7 +145,7 @@ def load(
         if raw is not None:
             take(key, raw, "--" + key.replace("_", "-"), text=isinstance(raw, str))
 
-    settings = _build(values)
+    settings = _with(Settings(), values)
     failed = {problem.key for problem in problems}
     for key, message in _cross_check(settings):
         if key not in failed:
@@ -183,24 +183,38 @@ def shown(settings: Settings) -> dict[str, str]:
     }
 
 
-def differences(old: Settings, new: Settings) -> tuple[list[str], list[str]]:
-    """Give the changed keys that take effect while running, and those that need a restart."""
+class Adopted(msgspec.Struct, frozen=True):
+    """Settings after a reload: the keys that were taken over, and those that wait for a restart."""
+
+    settings: Settings
+    taken: list[str]
+    needs_restart: list[str]
+
+
+def adopt(old: Settings, new: Settings) -> Adopted:
+    """Take over from `new` what may change while running.
+
+    What would contradict a setting that stays as it was (`extractor` without its router) waits for the restart.
+    """
     changed = [key for key in _FIELDS if _value(old, key) != _value(new, key)]
-    live = [key for key in changed if _FIELDS[key].extra["reload"]]
-    return live, [key for key in changed if key not in live]
+    taken = [key for key in changed if _FIELDS[key].extra["reload"]]
+    while True:
+        settings = _with(old, {key: _value(new, key) for key in taken})
+        refused = {key for key, _ in _cross_check(settings)} & set(taken)
+        if not refused:
+            return Adopted(settings, taken, [key for key in changed if key not in taken])
+        taken = [key for key in taken if key not in refused]
 
 
-def adopt(old: Settings, new: Settings) -> Settings:
-    """Take over from `new` only what may change while running."""
-    live, _ = differences(old, new)
-    top = {key: _value(new, key) for key in live if "." not in key}
-    nested: dict[str, dict[str, Any]] = {}
-    for key in live:
-        if "." in key:
-            section, name = key.split(".")
-            nested.setdefault(section, {})[name] = _value(new, key)
-    sections = {name: msgspec.structs.replace(getattr(old, name), **found) for name, found in nested.items()}
-    return msgspec.structs.replace(old, **top, **sections)
+def _with(settings: Settings, values: Mapping[str, Any]) -> Settings:
+    """Give the settings with other values for some keys."""
+    top = {key: value for key, value in values.items() if "." not in key}
+    sections: dict[str, dict[str, Any]] = {}
+    for key in values.keys() - top.keys():
+        section, name = key.split(".")
+        sections.setdefault(section, {})[name] = values[key]
+    nested = {name: msgspec.structs.replace(getattr(settings, name), **found) for name, found in sections.items()}
+    return msgspec.structs.replace(settings, **top, **nested)
 
 
 def _read_file(file: Path, problems: list[Problem]) -> Iterator[tuple[str, Any]]:
@@ -237,16 +251,6 @@ def _path(kind: type, value: Any) -> Any:
             raise ValueError("Expected a path")
         return Path(value).expanduser()
     raise NotImplementedError(f"no decoder for {kind}")
-
-
-def _build(values: dict[str, Any]) -> Settings:
-    top = {key: value for key, value in values.items() if "." not in key}
-    for key, value in values.items():
-        if "." in key:
-            section, name = key.split(".")
-            base = top.get(section, getattr(Settings(), section))
-            top[section] = msgspec.structs.replace(base, **{name: value})
-    return Settings(**top)
 
 
 def _cross_check(settings: Settings) -> Iterator[tuple[str, str]]:

@@ -59,6 +59,10 @@ class InboxSink:
         self._failpoint = failpoint
         self._depths: dict[str, tuple[float, int, int]] = {}
 
+    def apply(self, *, max_rows: int, max_bytes: int) -> None:
+        """Change the bounds of an inbox."""
+        self._max_rows, self._max_bytes = max_rows, max_bytes
+
     async def accept(self, turns: Sequence[RawTurn]) -> Sequence[Outcome]:
         """Take turns in, each after its commit; malformed ones are parked with their bytes and the reason."""
         outcomes: list[Outcome] = ["full"] * len(turns)

@@ -212,9 +212,20 @@ class Tenant:
         await self.store.close()
 
     def apply(self, settings: Settings) -> None:
-        """Take over settings that may change while running: those of the gate."""
+        """Take over every setting that may change while running; what is under way ends by the old ones."""
         self.settings = settings
         self.gate.settings = gate_settings(settings)
+        self.recall.apply(recall_settings(settings))
+        self.contexts.apply(context_settings(settings))
+        self.turns.apply(settings)
+        self.relay.apply(settings.event_retention_days, include_memory=settings.events_include_memory)
+        self.sweeper.apply(self.gate.settings, settings.expiry_batch, settings.expiry_interval_s)
+        self.trash.apply(settings.trash_retention_days)
+        if self.sessions is not None:
+            self.sessions.deadline_s = settings.session_deadline_ms / 1_000
+        if self.router is not None:
+            self.router.complete_deadline_s = settings.router_deadline_ms / 1_000
+            self.router.embed_deadline_s = settings.router_embed_deadline_ms / 1_000
 
     def turns_arrived(self) -> None:
         """New turns are committed to the inbox: begin to read them."""

@@ -72,7 +72,7 @@ class Dispatcher:
         self._bus = bus
         self._subjects = subjects
         self._handlers = handlers
-        self._limits = limits or Limits()
+        self.limits = limits or Limits()
         self._require_own_inbox = require_own_inbox
         self._serves = serves
         self._observer = observer
@@ -147,8 +147,8 @@ class Dispatcher:
             return FunctionError("not_found", f"no tenant {address.tenant} here", field="tenant")
         if function.name not in self._handlers:
             return FunctionError("unavailable", f"{function.name} is not available in this build or setting")
-        if self._busy[function.name] >= self._limits.concurrency:
-            return FunctionError("unavailable", f"{self._limits.concurrency} {function.name} requests run already")
+        if self._busy[function.name] >= self.limits.concurrency:
+            return FunctionError("unavailable", f"{self.limits.concurrency} {function.name} requests run already")
         return None
 
     async def _work(self, message: Message, address: RpcAddress, function: Function, arrived: float) -> None:
@@ -174,7 +174,7 @@ class Dispatcher:
         request = decode_request(function, message.data)
         info = CallInfo(_idempotency_key(message), request_id)
         caller = Caller(address.tenant, address.route, address.principal)
-        seconds = self._limits.long_deadline_s if function.name in LONG_FUNCTIONS else self._limits.deadline_s
+        seconds = self.limits.long_deadline_s if function.name in LONG_FUNCTIONS else self.limits.deadline_s
         task = self._limit(seconds)
         try:
             return await self._handlers[function.name](caller, request, info)

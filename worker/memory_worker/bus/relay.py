@@ -144,6 +144,11 @@ class Relay:
         self._unsubscribe: Callable[[], None] = lambda: None
         self._task: asyncio.Task[None] | None = None
 
+    def apply(self, retention_days: int, *, include_memory: bool) -> None:
+        """Change how long triggers are kept and what they carry, from the next one on."""
+        self._retention_s = retention_days * 86_400.0
+        self._include_memory = include_memory
+
     async def oldest_at(self) -> float | None:
         """When the oldest row that is not published yet was committed, in unix seconds; None when there is none."""
         rows = await self._source.journal_after(self._cursor, 1) if self.lag else []

@@ -86,13 +86,13 @@ class SessionManager:
         self._sibling = _Sibling(bus, tenant, "session_manager", observer)
         self._get_subject = get_subject
         self._messages_subject = messages_subject
-        self._deadline_s = deadline_s
+        self.deadline_s = deadline_s
 
     async def get(self, session_id: str) -> SessionGetReply | None:
         """Give a session, or None when the manager does not know it. Raises SiblingAway."""
         try:
             request = SessionGetRequest(session_id=session_id)
-            return await self._sibling.ask(self._get_subject, request, SessionGetReply, self._deadline_s)
+            return await self._sibling.ask(self._get_subject, request, SessionGetReply, self.deadline_s)
         except FunctionError as error:
             if error.code == "not_found":
                 return None
@@ -109,7 +109,7 @@ class SessionManager:
         """Give a page of messages after the id `after`, oldest first. Raises SiblingAway."""
         request = SessionMessagesRequest(session_id=session_id, limit=limit, after=after)
         try:
-            return await self._sibling.ask(self._messages_subject, request, SessionMessagesReply, self._deadline_s)
+            return await self._sibling.ask(self._messages_subject, request, SessionMessagesReply, self.deadline_s)
         except FunctionError as error:
             if error.code == "not_found":
                 return SessionMessagesReply(messages=[])
@@ -136,16 +136,16 @@ class Router:
         self._complete_subject = complete_subject
         self._embed_subject = embed_subject
         self._models_subject = models_subject
-        self._complete_deadline_s = complete_deadline_s
-        self._embed_deadline_s = embed_deadline_s
+        self.complete_deadline_s = complete_deadline_s
+        self.embed_deadline_s = embed_deadline_s
 
     async def complete(self, request: CompleteRequest) -> CompleteReply:
         """Give a completion. Raises SiblingAway, or FunctionError when the router refuses the request."""
-        return await self._sibling.ask(self._complete_subject, request, CompleteReply, self._complete_deadline_s)
+        return await self._sibling.ask(self._complete_subject, request, CompleteReply, self.complete_deadline_s)
 
     async def embed(self, request: EmbedRequest) -> EmbedReply:
         """Give one vector per input text. Raises SiblingAway; FunctionError when refused or of another length."""
-        reply = await self._sibling.ask(self._embed_subject, request, EmbedReply, self._embed_deadline_s)
+        reply = await self._sibling.ask(self._embed_subject, request, EmbedReply, self.embed_deadline_s)
         if len(reply.embeddings) != len(request.input):
             raise FunctionError(
                 "internal", f"the router gave {len(reply.embeddings)} vectors for {len(request.input)} texts"
@@ -154,4 +154,4 @@ class Router:
 
     async def models(self) -> ModelsReply:
         """Give the router's models. Raises SiblingAway."""
-        return await self._sibling.ask(self._models_subject, ModelsRequest(), ModelsReply, self._embed_deadline_s)
+        return await self._sibling.ask(self._models_subject, ModelsRequest(), ModelsReply, self.embed_deadline_s)

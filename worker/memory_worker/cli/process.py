@@ -22,7 +22,7 @@ from memory_worker.cli import render
 from memory_worker.cli.command import Command, pass_session
 from memory_worker.cli.session import CONSOLIDATE, CREDENTIALS_ENV, ROUTER, Session
 from memory_worker.config import Settings
-from memory_worker.settings_source import SettingsError, adopt, differences
+from memory_worker.settings_source import SettingsError, adopt
 from memory_worker.store import DataDirectoryInUse, DataDirectoryUnusable, StoreTooNew
 from memory_worker.store.library import StoreDamaged
 
@@ -135,11 +135,11 @@ class _Reload:
             return
         # Ports are what they became at the start, wherever they came from.
         fresh = msgspec.structs.replace(fresh, port=self._settings.port, http_port=self._settings.http_port)
-        live, restart = differences(self._settings, fresh)
-        self._settings = adopt(self._settings, fresh)
+        adopted = adopt(self._settings, fresh)
+        self._settings = adopted.settings
         logs.set_level(self._settings.log_level)
         self._info.apply(self._settings)
-        self._log.info("settings.reloaded", taken=live, needs_restart=restart)
+        self._log.info("settings.reloaded", taken=adopted.taken, needs_restart=adopted.needs_restart)
 
 
 def _greeting(info: Any) -> str:

@@ -67,12 +67,12 @@ def config_table() -> None:
 
 def markdown_table() -> str:
     """Document every setting, from the struct itself."""
-    lines = ["| setting | default | unit, bounds | what it does |", "|---|---|---|---|"]
+    lines = ["| setting | default | unit, bounds | takes effect | what it does |", "|---|---|---|---|---|"]
     for doc in describe():
         bounds = ", ".join(part for part in (doc.unit, doc.bounds) if part) or doc.type
-        mark = " ⟳" if doc.reload else ""
+        when = "reload" if doc.reload else "restart"
         default = f"`{doc.default}`" if doc.default else "–"
-        lines.append(f"| `{doc.key}`{mark} | {default} | {bounds} | {doc.description} |")
+        lines.append(f"| `{doc.key}` | {default} | {bounds} | {when} | {doc.description} |")
     return "\n".join(lines)
 
 

@@ -104,7 +104,7 @@ class GivenStore:
     def __init__(self, store: TenantStore, uses_days: float) -> None:
         """`uses_days` = days for which uses are kept."""
         self._store = store
-        self._uses_days = uses_days
+        self.uses_days = uses_days
         self._sweep_at = 0.0
         self._sessions: OrderedDict[str, Session] = OrderedDict()
         self._loading: dict[str, asyncio.Task[Session]] = {}
@@ -186,7 +186,7 @@ class GivenStore:
 
     async def sweep(self) -> int:
         """Remove uses older than the setting; gives how many were removed."""
-        before = self._store.clock.now() - self._uses_days * DAY_S
+        before = self._store.clock.now() - self.uses_days * DAY_S
         removed = 0
         while True:
             step = await self._store.write(lambda tx: uses.drop_old(tx, before, SWEEP_ROWS))

@@ -83,10 +83,21 @@ class ContextService:
         self._sessions = SessionCache(session_manager, monotonic) if session_manager is not None else None
         self.resolver = BankResolver(_BankSource(self._live, maker), self._sessions)
         """The resolver of every path that needs a bank."""
-        self._assembler = Assembler(
-            store, self._live, recaller, self._settings.bounds, self._settings.budgets, self._settings.repeat_turns
-        )
+        self._recaller = recaller
+        self._assembler = self._make_assembler()
         self._why = Why(store, self.resolver, self._given)
+
+    def apply(self, settings: ContextSettings) -> None:
+        """Change budgets and deadlines, from the next turn on."""
+        self._settings = settings
+        self._given.uses_days = settings.uses_days
+        self._assembler = self._make_assembler()
+
+    def _make_assembler(self) -> Assembler:
+        settings = self._settings
+        return Assembler(
+            self._store, self._live, self._recaller, settings.bounds, settings.budgets, settings.repeat_turns
+        )
 
     async def context(self, request: ContextRequest) -> ContextReply:
         """Give a turn its blocks and remember that it was given them; the same turn again gets the same bytes.

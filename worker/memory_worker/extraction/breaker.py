@@ -12,7 +12,7 @@ class Breaker:
     """Counts calls without an answer. Open, it lets nothing through for `pause_s` seconds; then one call at a time."""
 
     def __init__(self, pause_s: float, failures: int = FAILURES_TO_OPEN) -> None:
-        self._pause_s = pause_s
+        self.pause_s = pause_s
         self._limit = failures
         self._failures = 0
         self._until = 0.0
@@ -40,7 +40,7 @@ class Breaker:
         """Note that no answer came."""
         self._failures += 1
         self._trying = False
-        self._until = now + self._pause_s
+        self._until = now + self.pause_s
 
     def opens_at(self) -> float:
         """When the next call may be tried, in unix seconds."""

@@ -33,8 +33,16 @@ class TurnReader:
     ) -> None:
         self._handed = handed
         self._nearest = nearest
-        self._settings = settings
+        self._router = router
+        self._breaker = breaker
+        self._clock = clock
         self._rules = RuleExtractor()
+        self.apply(settings)
+
+    def apply(self, settings: Settings) -> None:
+        """Read by these settings from the next turn on."""
+        router = self._router
+        self._settings = settings
         by_model = settings.extractor == "model" or (settings.extractor == "auto" and router is not None)
         self.extractor = "model" if by_model else "rules"
         self._model_slots = asyncio.Semaphore(settings.extraction_model_requests)
@@ -42,8 +50,8 @@ class TurnReader:
         if router is not None:
             self._model = ModelExtractor(
                 router,
-                breaker,
-                clock,
+                self._breaker,
+                self._clock,
                 model=settings.router_model,
                 chunk_chars=settings.extraction_chunk_chars,
                 output_tokens=settings.extraction_output_tokens,

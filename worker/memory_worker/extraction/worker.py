@@ -110,6 +110,13 @@ class TurnWorker:
         self._refused: dict[str, int] = {}
         self._ignored: dict[str, int] = {}
 
+    def apply(self, settings: Settings) -> None:
+        """Take over settings that may change while running, from the next turn on."""
+        self._settings = settings
+        self._breaker.pause_s = settings.sibling_retry_s
+        self._reader.apply(settings)
+        self._wake.set()
+
     def wake(self) -> None:
         """Say that a turn may have come in, or a parked one was put back."""
         self._wake.set()

@@ -26,6 +26,10 @@ class Trash:
         self._retention_s = retention_days * DAY_S
         self._destroy = destroy
 
+    def apply(self, retention_days: float) -> None:
+        """Change how long the trash keeps, from its next look on."""
+        self._retention_s = retention_days * DAY_S
+
     async def empty(self) -> int:
         """Destroy what has lain there long enough, folder and records; gives the number of banks."""
         if self._retention_s <= 0:

@@ -6,12 +6,10 @@ from collections.abc import Callable
 import msgspec
 import structlog
 
-from memory_worker.gate import noticing, proposals, revising
+from memory_worker.gate import lapsing, proposals
 from memory_worker.gate.act import Act, GateSettings
-from memory_worker.store import Caller, Origin, TenantStore, Transaction, banks, idempotency, inbox, memories, new_id
+from memory_worker.store import TenantStore, Transaction, idempotency, inbox, memories, new_id
 from memory_worker.store import suggestions as suggestion_rows
-from memory_worker.store.banks import BankRow
-from memory_worker.store.caller import EXPIRY
 
 log = structlog.get_logger(__name__)
 
@@ -57,6 +55,10 @@ class Sweeper:
         self._done_turn_days = done_turn_days
         self._told = expired
 
+    def apply(self, settings: GateSettings, batch: int, interval_s: float) -> None:
+        """Change the bounds, from the next sweep on."""
+        self._settings, self._batch, self._interval_s = settings, batch, interval_s
+
     async def sweep(self) -> Swept:
         """Let lapse what is over, at most `batches_max` batches of each kind."""
         cause = new_id("sweep")
@@ -92,19 +94,13 @@ class Sweeper:
         return total, True
 
     def _act(self, tx: Transaction, cause: str) -> Act:
-        caller = Caller(self._store.tenant, "system", EXPIRY)
-        return Act(
-            tx=tx, caller=caller, origin=Origin.of(caller, cause, "expiry"), settings=self._settings, automatic=True
-        )
+        return lapsing.expiring(tx, self._store.tenant, self._settings, cause)
 
     def _expire(self, tx: Transaction, cause: str) -> int:
         act = self._act(tx, cause)
         rows = memories.due(tx, tx.now, self._batch)
         for row in rows:
-            bank = BankRow(row.bank, banks.by_number(tx, row.bank).bank)
-            memory = revising.revise(act, row, bank.bank, "memory.expired", state="expired", reason="its time was over")
-            if memory.tier == "stated":
-                noticing.tell_lapsed(act, bank, memory)
+            lapsing.lapse(act, row)
         return len(rows)
 
     def _lapse(self, tx: Transaction, cause: str) -> int:

@@ -227,6 +227,10 @@ class RecallService:
             await self._run(functools.partial(self._index.set_vectors, batch, texts, vectors))
             self._since_snapshot += 1
 
+    def apply(self, settings: RecallSettings) -> None:
+        """Change the bounds, from the next recall on."""
+        self._settings = self._index.settings = settings
+
     async def rebuild(self) -> None:
         """Drops the index and its snapshots and reads every memory again."""
         await self.drop_all()

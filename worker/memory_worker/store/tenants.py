@@ -85,7 +85,7 @@ class OpenTenants(Generic[O]):
         self._open_one = open_one
         self._close_one = close_one
         self._busy = busy
-        self._most = most
+        self.most = most
         self._open: OrderedDict[str, asyncio.Future[O]] = OrderedDict()
         self._closing: dict[str, asyncio.Task[None]] = {}
 
@@ -122,7 +122,7 @@ class OpenTenants(Generic[O]):
 
     def _close_beyond(self) -> None:
         for tenant, opened in list(self.opened().items()):
-            if len(self._open) <= self._most:
+            if len(self._open) <= self.most:
                 return
             if tenant == next(reversed(self._open)) or self._busy(opened):
                 continue
