@@ -3,7 +3,7 @@
 import asyncio
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import UTC
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -51,6 +51,12 @@ class _State:
     def put(self, memory: Memory) -> None:
         self.memories[memory.id] = (memory.bank, msgspec.json.encode(memory))
 
+    def drop_lapsed(self, now: datetime) -> None:
+        """Let go of what is over by now, whether a sweep has written it or not."""
+        found = {key: _memory(record).expires_at for key, (_, record) in self.memories.items()}
+        for key in [key for key, expires in found.items() if expires is not None and expires <= now]:
+            del self.memories[key]
+
     def drop_bank(self, name: str) -> None:
         self.banks.pop(name, None)
         self.rules = {key: rule for key, rule in self.rules.items() if key[0] != name}
@@ -87,8 +93,9 @@ class Exporter:
         state, seq = await self._collect(wanted)
         if bank is not None and bank not in state.banks:
             raise not_found(f"no bank {bank}", "bank")
-        values = {} if reveal is None else await _values(state, reveal)
         at = to_datetime(self._clock.now())
+        state.drop_lapsed(at)
+        values = {} if reveal is None else await _values(state, reveal)
         name = f"memory-{bank or 'all'}-{at:%Y%m%dT%H%M%S}.{at.microsecond:06d}Z{SUFFIX}"
         writer = await asyncio.to_thread(ArchiveWriter, self._folder / name)
         try:

@@ -23,6 +23,7 @@ from memory_worker.gate.calendar import expires_at
 from memory_worker.gate.cleaning import clean_label, clean_labels, clean_names, clean_text
 from memory_worker.gate.contradicting import firmly_against
 from memory_worker.gate.drafts import clean_claim
+from memory_worker.gate.lapsing import as_it_is
 from memory_worker.store import memories
 from memory_worker.store.banks import BankRow
 from memory_worker.store.fingerprint import fingerprint
@@ -36,7 +37,7 @@ def update(act: Act, request: UpdateRequest) -> MemoryReply:
     """Correct a memory; held back when it is not the caller's to change."""
     row, bank = find(act, request.id, write=True)
     check_revision(row.memory, request.expected_revision)
-    _check_live(row.memory)
+    _check_live(act, row.memory)
     fields = _cleaned(act, row, bank, request)
     changed = {name: value for name, value in fields.items() if getattr(row.memory, name) != value}
     if not changed and "expires_at" not in fields:
@@ -119,7 +120,7 @@ def delete(act: Act, request: DeleteRequest) -> MemoryReply:
     check_revision(row.memory, request.expected_revision)
     if row.memory.state == "deleted":
         return MemoryReply(memory=row.memory, outcome="unchanged")
-    _check_live(row.memory, "superseded", "expired")
+    _check_live(act, row.memory, "superseded", "expired")
     if not may_change(act, row.memory, bank):
         return _hold(act, row, bank, "delete", request, _not_yours(row.memory))
     by_person = act.origin.route == "human"
@@ -131,7 +132,7 @@ def pin(act: Act, request: PinRequest) -> MemoryReply:
     """Pin or un-pin a memory. Raises `pinned` when anyone but a person un-pins."""
     row, bank = find(act, request.id, write=True)
     check_revision(row.memory, request.expected_revision)
-    _check_live(row.memory)
+    _check_live(act, row.memory)
     by_person = act.origin.route == "human"
     if row.memory.pinned == request.pinned:
         return MemoryReply(memory=row.memory, outcome="unchanged")
@@ -158,8 +159,8 @@ def supersede(act: Act, request: SupersedeRequest) -> SupersedeReply:
         raise FunctionError("invalid_input", "a memory cannot supersede itself", field="by")
     if row.bank != by.bank:
         raise FunctionError("invalid_input", "both memories must lie in one bank", field="by")
-    _check_live(by.memory, field="by")
-    _check_live(row.memory)
+    _check_live(act, by.memory, field="by")
+    _check_live(act, row.memory)
     if act.origin.route != "human":
         if bank.review == "all":
             raise forbidden("the bank holds every change back for a person", "id", "use suggest")
@@ -207,7 +208,8 @@ def _not_yours(memory: Memory) -> str:
     return "the memory is not the caller's own, or the bank holds changes back"
 
 
-def _check_live(memory: Memory, *also: str, field: str = "id") -> None:
+def _check_live(act: Act, found: Memory, *also: str, field: str = "id") -> None:
+    memory = as_it_is(found, act.tx.now)
     if memory.state != "live" and memory.state not in also:
         raise FunctionError(
             "conflict",

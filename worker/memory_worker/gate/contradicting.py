@@ -2,6 +2,7 @@
 
 from memory_contracts.records import Claim
 from memory_worker.gate.act import Act
+from memory_worker.gate.lapsing import is_over
 from memory_worker.store import entities, memories
 from memory_worker.store.banks import BankRow
 from memory_worker.store.fingerprint import fingerprint
@@ -22,7 +23,7 @@ def contradicted(act: Act, bank: BankRow, subject: str | None, claim: Claim | No
                 other = row.memory.claim
                 if other is None or fingerprint(other.value) != fingerprint(claim.value):
                     found[row.memory.id] = row
-    return list(found.values())
+    return [row for row in found.values() if not is_over(row.memory, act.tx.now)]
 
 
 def is_firm(row: MemoryRow) -> bool:

@@ -81,14 +81,15 @@ class Looking(msgspec.Struct, frozen=True):
     async def entity_list(self, caller: Caller, request: EntityListRequest) -> EntityListReply:
         """Page through the entities that a live memory the caller sees names, by name."""
         banks = await self.directory.numbers(caller, request.bank)
-        readers = self.store.readers
+        readers, now = self.store.readers, self.store.clock.now()
         after = _name_position(request.cursor)
-        found = await entities.page(readers, banks, request.query, after, request.limit + 1)
+        found = await entities.page(readers, banks, request.query, after, request.limit + 1, now)
         page = found[: request.limit]
         cursor = None
         if len(found) > request.limit:
             cursor = pages.to_cursor(pages.NamePosition(page[-1].name, page[-1].id))
-        return EntityListReply(entities=page, total=await entities.total(readers, banks, request.query), cursor=cursor)
+        total = await entities.total(readers, banks, request.query, now)
+        return EntityListReply(entities=page, total=total, cursor=cursor)
 
     async def visible_entity(self, caller: Caller, name: str) -> Entity:
         """The entity that an id, a name or an alias means. Raises `not_found` when no visible bank names it."""

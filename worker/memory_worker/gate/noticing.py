@@ -1,5 +1,7 @@
 """Keeps what a person should be told until it is acknowledged."""
 
+from datetime import datetime
+
 import msgspec
 
 from memory_contracts.functions.review import NoticeAckReply, NoticeAckRequest
@@ -27,7 +29,18 @@ def create(act: Act, bank: BankRow, kind: str, text: str, target: str | None = N
 
 def tell_lapsed(act: Act, bank: BankRow, memory: Memory) -> Notice:
     """Leave the notice that something a person stated has lapsed."""
-    return create(act, bank, LAPSED, f"What you told me has lapsed: {memory.text}", memory.id)
+    said = f"{_ago(memory.last_seen_at, act.now)} ({memory.last_seen_at:%Y-%m-%d})"
+    return create(act, bank, LAPSED, f"You said this {said}, and I no longer keep it: {memory.text}", memory.id)
+
+
+def _ago(then: datetime, now: datetime) -> str:
+    """How long ago something was, in the largest unit that it fills."""
+    months = (now.year - then.year) * 12 + now.month - then.month - (now.day < then.day)
+    if months < 1:
+        count, unit = (now - then).days, "day"
+    else:
+        count, unit = (months // 12, "year") if months >= 12 else (months, "month")
+    return "today" if count < 1 else f"{count} {unit}{'' if count == 1 else 's'} ago"
 
 
 def acknowledge(act: Act, request: NoticeAckRequest) -> NoticeAckReply:

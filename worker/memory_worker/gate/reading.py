@@ -31,6 +31,7 @@ from memory_worker.gate import pages
 from memory_worker.gate.access import may_read, no_memory
 from memory_worker.gate.cleaning import clean_label
 from memory_worker.gate.directory import BankDirectory
+from memory_worker.gate.lapsing import as_it_is
 from memory_worker.gate.saving import Vault
 from memory_worker.store import Caller, TenantStore, banks, entities, journal, memories, rules
 from memory_worker.store.banks import BankRow
@@ -61,8 +62,9 @@ class Reading:
         return row
 
     async def get(self, caller: Caller, request: GetRequest) -> MemoryReply:
-        """Read one memory in any state."""
-        return MemoryReply(memory=(await self.visible_memory(caller, request.id)).memory)
+        """Read one memory in any state; one whose time is over reads `expired` from that second on."""
+        row = await self.visible_memory(caller, request.id)
+        return MemoryReply(memory=as_it_is(row.memory, self._store.clock.now()))
 
     async def history(self, caller: Caller, request: HistoryRequest) -> HistoryReply:
         """Read every change of one memory, oldest first."""
@@ -126,7 +128,7 @@ class Reading:
 
     async def bank_list(self, caller: Caller, request: BankListRequest) -> BankListReply:
         """List the banks the caller sees, with what they hold."""
-        counts = await banks.counts(self._store.readers)
+        counts = await banks.counts(self._store.readers, self._store.clock.now())
         return BankListReply(
             banks=[
                 msgspec.structs.replace(row.bank, counts=counts.get(row.n, BankCounts()))

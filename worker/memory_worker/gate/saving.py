@@ -14,6 +14,7 @@ from memory_worker.gate.act import Act
 from memory_worker.gate.changing import DELETED_BY_PERSON
 from memory_worker.gate.contradicting import contradicted, is_firm
 from memory_worker.gate.drafts import Draft, draft_of, request_of
+from memory_worker.gate.lapsing import unless_over
 from memory_worker.gate.recognising import values_in
 from memory_worker.gate.refusing import RuledOut, words_of
 from memory_worker.store import entities, memories
@@ -87,8 +88,8 @@ def decide(act: Act, bank: BankRow, draft: Draft, vault: Vault) -> SaveReply:
             "a person saves it",
         )
     mark = fingerprint(draft.text)
-    slotted = None if draft.slot is None else memories.live_by_slot(act.tx, bank.n, draft.slot)
-    known = memories.live_by_text(act.tx, bank.n, mark)
+    slotted = None if draft.slot is None else unless_over(act, memories.live_by_slot(act.tx, bank.n, draft.slot))
+    known = unless_over(act, memories.live_by_text(act.tx, bank.n, mark))
     if known is not None:
         reply = _say_again(act, bank, known, draft)
         if slotted is not None and slotted.memory.id != known.memory.id and _own(act, slotted.memory) and not held_back:
@@ -269,8 +270,8 @@ def claims_protected(act: Act, claim: Claim | None) -> bool:
 
 
 def _protect(act: Act, bank: BankRow, draft: Draft, vault: Vault) -> SaveReply:
-    known = vault.kept(act, bank, draft.text)
-    slotted = None if draft.slot is None else memories.live_by_slot(act.tx, bank.n, draft.slot)
+    known = unless_over(act, vault.kept(act, bank, draft.text))
+    slotted = None if draft.slot is None else unless_over(act, memories.live_by_slot(act.tx, bank.n, draft.slot))
     if known is None and slotted is not None and not _own(act, slotted.memory) and not act.approved:
         raise forbidden("the slot belongs to another observer, and a protected value cannot wait", "slot")
     memory = vault.protect(act, bank, draft)

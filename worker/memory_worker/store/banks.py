@@ -79,10 +79,10 @@ async def read(readers: Readers, name: str) -> BankRow | None:
     return None if values is None else _row(values)
 
 
-async def counts(readers: Readers) -> dict[int, BankCounts]:
+async def counts(readers: Readers, now: float) -> dict[int, BankCounts]:
     """Count what each bank holds, by bank number."""
     states: dict[int, dict[str, int]] = {}
-    for n, state, count in await readers.all(_SQL["counts"]):
+    for n, state, count in await readers.all(_SQL["counts"], (now,)):
         states.setdefault(n, {})[state] = count
     rules = _by_bank(await readers.all(_SQL["rule_counts"]))
     suggestions = _by_bank(await readers.all(_SQL["suggestion_counts"]))

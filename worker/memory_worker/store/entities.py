@@ -153,22 +153,22 @@ async def banks_naming(readers: Readers, entity_id: str) -> list[int]:
 
 
 async def page(
-    readers: Readers, banks: Sequence[int], query: str | None, after: tuple[str, str] | None, limit: int
+    readers: Readers, banks: Sequence[int], query: str | None, after: tuple[str, str] | None, limit: int, now: float
 ) -> list[Entity]:
     """Give up to `limit` live entities that live memories of those banks name, by name and id, after that pair."""
-    values = {**_mentioned(banks, query), "name": after[0] if after else None, "id": after[1] if after else None}
+    values = {**_mentioned(banks, query, now), "name": after[0] if after else None, "id": after[1] if after else None}
     return [_decode(record) for (record,) in await readers.all(_SQL["page"], {**values, "limit": limit})]
 
 
-async def total(readers: Readers, banks: Sequence[int], query: str | None) -> int:
+async def total(readers: Readers, banks: Sequence[int], query: str | None, now: float) -> int:
     """Count what `page` would give in all."""
-    row = await readers.one(_SQL["total"], _mentioned(banks, query))
+    row = await readers.one(_SQL["total"], _mentioned(banks, query, now))
     assert row is not None
     return int(row[0])
 
 
-def _mentioned(banks: Sequence[int], query: str | None) -> dict[str, Any]:
-    return {"banks": _json(banks), "query": normalise(query) if query else None}
+def _mentioned(banks: Sequence[int], query: str | None, now: float) -> dict[str, Any]:
+    return {"banks": _json(banks), "query": normalise(query) if query else None, "now": now}
 
 
 async def read_mentions(

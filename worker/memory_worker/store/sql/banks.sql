@@ -18,7 +18,8 @@ ORDER BY trashed_at DESC, n DESC LIMIT 1;
 SELECT n, record FROM banks ORDER BY name, n;
 
 -- name: counts
-SELECT bank, state, count(*) FROM memories GROUP BY bank, state;
+SELECT bank, CASE WHEN state = 'live' AND expires_at <= ? THEN 'expired' ELSE state END AS held, count(*)
+FROM memories GROUP BY bank, held;
 
 -- name: rule_counts
 SELECT bank, count(*) FROM rules GROUP BY bank;

@@ -60,7 +60,8 @@ UPDATE OR IGNORE claims SET entity = ? WHERE entity = ? AND memory = ?;
 SELECT e.record FROM entities e
 WHERE e.state = 'live'
   AND EXISTS (SELECT 1 FROM memory_entities x JOIN memories m ON m.id = x.memory
-              WHERE x.entity = e.id AND m.state = 'live' AND m.bank IN (SELECT value FROM json_each(:banks)))
+              WHERE x.entity = e.id AND m.state = 'live' AND m.bank IN (SELECT value FROM json_each(:banks))
+                AND (m.expires_at IS NULL OR m.expires_at > :now))
   AND (:query IS NULL OR e.id IN (SELECT k.entity FROM entity_names k WHERE instr(k.key, :query) > 0))
   AND (:name IS NULL OR (e.name, e.id) > (:name, :id))
 ORDER BY e.name, e.id LIMIT :limit;
@@ -69,7 +70,8 @@ ORDER BY e.name, e.id LIMIT :limit;
 SELECT count(*) FROM entities e
 WHERE e.state = 'live'
   AND EXISTS (SELECT 1 FROM memory_entities x JOIN memories m ON m.id = x.memory
-              WHERE x.entity = e.id AND m.state = 'live' AND m.bank IN (SELECT value FROM json_each(:banks)))
+              WHERE x.entity = e.id AND m.state = 'live' AND m.bank IN (SELECT value FROM json_each(:banks))
+                AND (m.expires_at IS NULL OR m.expires_at > :now))
   AND (:query IS NULL OR e.id IN (SELECT k.entity FROM entity_names k WHERE instr(k.key, :query) > 0));
 
 -- name: mentions
