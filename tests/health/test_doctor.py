@@ -241,6 +241,12 @@ async def test_clock_skew_lags_arms_files_permissions_streams_and_store() -> Non
 
     assert await _state(checks.clock_skew(skew)) == ["degraded"]
     assert await _state(checks.readers(lambda: {"index": 0, "relay": 10**9}, Settings())) == ["ok", "degraded"]
+    lags = await checks.readers(lambda: {"files": 0, "index": 12, "relay": 3}, Settings())()
+    assert [line.detail for line in lags] == [
+        "has read every change",
+        "12 changes since the last question; it reads them before it answers the next one",
+        "3 changes not read yet",
+    ]
     assert await _state(checks.arms(arms)) == ["ok", "degraded"]
     assert await _state(checks.files(problems)) == ["degraded"]
     assert await _state(checks.files(none)) == ["ok"]

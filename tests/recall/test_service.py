@@ -281,3 +281,16 @@ async def test_a_snapshot_is_written_while_running(store: StoreDouble, tmp_path:
         while not files(tmp_path, "index-5/manifest.json"):  # noqa: ASYNC110 - files have no event
             await asyncio.sleep(0.005)
     await recall.stop()
+
+
+async def test_many_writes_are_read_before_anybody_asks(store: StoreDouble, tmp_path: Path) -> None:
+    """After a large import the index is near the journal without a recall, so the next one has little to read."""
+    recall = service(store, tmp_path, settings=RecallSettings(near_rows=20, near_s=0.01))
+    await recall.start()
+    try:
+        store.put(*(memory(number, f"Fact number {number}") for number in range(1, 200)))
+        async with asyncio.timeout(DEADLINE_S):
+            while recall.lag() > 20:  # noqa: ASYNC110 - the service has no event for this
+                await asyncio.sleep(0.005)
+    finally:
+        await recall.stop()

@@ -310,7 +310,8 @@ async def _files(tenant: Tenant, *, named: bool) -> Sequence[Check]:
         return unread
 
     lines = list(await checks.files(problems)())
-    seen = f"{status.files:,} files, {status.lag_rows} rows behind, {'watching' if status.watching else 'not watching'}"
+    behind = f"{status.lag_rows:,} changes not written yet" if status.lag_rows else "in step"
+    seen = f"{status.files:,} files, {behind}, {'watching' if status.watching else 'not watching'}"
     if failed:
         seen += f"; {len(failed)} not written: {', '.join(failed[:3])}"
         return [*lines, checks.degraded("file mirror", seen, "it is tried again; see the disk's line")]

@@ -9,6 +9,8 @@ from memory_contracts.functions.operations import Check, ExtractionStatusReply
 from memory_worker.config import Need, Settings
 from memory_worker.health.doctor import Examine
 
+ON_DEMAND = "index"
+"""The reader that reads when it is asked."""
 CLOCK_SKEW_WARN_S = 2.0
 """Difference to the bus's clock beyond which expiry and order look odd to people."""
 SERVER_FLOOR: tuple[tuple[int, int, int], ...] = ((2, 12, 12), (2, 14, 3))
@@ -124,13 +126,22 @@ def readers(lags: Callable[[], Mapping[str, float]], settings: Settings) -> Exam
     async def examine() -> Sequence[Check]:
         hint = "it catches up by itself; if it does not, restart the worker"
         return [
-            ok(f"reader {name}", f"{rows:.0f} rows behind")
+            ok(f"reader {name}", _behind(name, rows))
             if rows <= settings.ready_lag_rows
-            else degraded(f"reader {name}", f"{rows:.0f} rows behind", hint)
+            else degraded(f"reader {name}", _behind(name, rows), hint)
             for name, rows in sorted(lags().items())
         ]
 
     return examine
+
+
+def _behind(reader: str, rows: float) -> str:
+    """Say how far a reader is; the recall index reads only when it is asked, and then before it answers."""
+    if not rows:
+        return "has read every change"
+    if reader == ON_DEMAND:
+        return f"{rows:,.0f} changes since the last question; it reads them before it answers the next one"
+    return f"{rows:,.0f} changes not read yet"
 
 
 def backlog(status: Callable[[], Awaitable[ExtractionStatusReply]]) -> Examine:

@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import structlog
 
 from memory_worker.recall.bank import spoken
 from memory_worker.recall.embedder import BackgroundEmbedder, Embedder, InlineEmbedder
@@ -18,6 +19,8 @@ from memory_worker.recall.index import TenantIndex
 from memory_worker.recall.query import Arm, ArmState, Hit, RecalledMemory, RecallOutcome, RecallQuery, RecallStatus
 from memory_worker.recall.settings import RecallSettings
 from memory_worker.recall.snapshot import SnapshotError, Snapshots
+
+log = structlog.get_logger(__name__)
 
 Floats = npt.NDArray[np.float32]
 T = TypeVar("T")
@@ -75,6 +78,7 @@ class RecallService:
             await self._build()
         self._ready = True
         await self.catch_up()
+        self._tasks.append(asyncio.create_task(self._stay_near(), name="recall-near"))
         if isinstance(self._embedder, BackgroundEmbedder):
             self._tasks.append(asyncio.create_task(self._embed_rows(), name="recall-embed"))
 
@@ -125,6 +129,16 @@ class RecallService:
                     self._embed_now.set()
         if self._snapshot_due() and (self._writing is None or self._writing.done()):
             self._writing = asyncio.create_task(self._write_snapshot(), name="recall-snapshot")
+
+    async def _stay_near(self) -> None:
+        """Read unasked what has piled up, so that after many writes the next recall need not."""
+        while True:
+            await asyncio.sleep(self._settings.near_s)
+            if self.lag() > self._settings.near_rows:
+                try:
+                    await self.catch_up()
+                except Exception as error:  # a store that cannot be read now is asked again
+                    log.warning("recall.catch_up_failed", error=type(error).__name__)
 
     def _snapshot_due(self) -> bool:
         """Tell whether enough changed: a share of the rows too, since writing holds recalls up (2 s at a million)."""

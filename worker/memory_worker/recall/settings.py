@@ -32,6 +32,10 @@ class RecallSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Share of the best row's ranking score under which a row is not returned: beside a clear answer it is noise."""
     change_batch: int = 1_000
     """Journal changes applied per step."""
+    near_rows: int = 2_000
+    """Journal rows that the index may be behind while nobody asks; beyond, it reads them unasked."""
+    near_s: float = 5.0
+    """Pause, in seconds, between two looks at how far behind the index is."""
     catch_up_ms: int = 2_000
     """Longest wait, in milliseconds, for changes written before the recall; the reply names what is missing then."""
     embed_batch: int = 64
