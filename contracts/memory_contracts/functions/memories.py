@@ -111,7 +111,10 @@ class ListRequest(Request):
 
 
 class ListReply(Reply):
-    """A page of memories; `total` counts all that match; `cursor` asks for the next page, null on the last."""
+    """A page of memories; `cursor` asks for the next page, null on the last.
+
+    `total` counts all that match; the pages that follow carry the first one's count.
+    """
 
     memories: list[Memory]
     total: int

@@ -2,9 +2,10 @@
 
 import base64
 import binascii
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
+from msgspec import Meta
 
 from memory_contracts.errors import invalid
 
@@ -16,6 +17,12 @@ class Position(msgspec.Struct, array_like=True, frozen=True):
     id: str
 
 
+class CountedPosition(Position, array_like=True, frozen=True):
+    """Where a page ended, and how many there were in all when the first page was counted."""
+
+    total: Annotated[int, Meta(ge=0)]
+
+
 class NamePosition(msgspec.Struct, array_like=True, frozen=True):
     """Where a page by name ended."""
 
@@ -23,7 +30,7 @@ class NamePosition(msgspec.Struct, array_like=True, frozen=True):
     id: str
 
 
-P = TypeVar("P", Position, NamePosition)
+P = TypeVar("P", Position, CountedPosition, NamePosition)
 
 
 def to_cursor(position: Position | NamePosition) -> str:

@@ -87,15 +87,17 @@ class Reading:
         readers = self._store.readers
         if keep is None:
             return ListReply(memories=[], total=0, text=self._render(bank.bank.name, [], 0) if request.render else None)
-        after = pages.after(request.cursor)
+        position = pages.read_cursor(request.cursor, pages.CountedPosition)
+        after = None if position is None else (position.at, position.id)
         found = await memories.page(readers, keep, request.order, after, request.limit + 1, now)
+        # Counting reads the whole bank, so the pages that follow the first do not count again.
+        total = await memories.total(readers, keep, now) if position is None else position.total
         page = found[: request.limit]
         cursor = None
         if len(found) > request.limit:
             last = page[-1]
             at = last.updated_at if request.order == "updated" else last.created_at
-            cursor = pages.to_cursor(pages.Position(to_seconds(at), last.id))
-        total = await memories.total(readers, keep, now)
+            cursor = pages.to_cursor(pages.CountedPosition(to_seconds(at), last.id, total))
         text = self._render(bank.bank.name, page, total) if request.render else None
         return ListReply(memories=page, total=total, cursor=cursor, text=text)
 

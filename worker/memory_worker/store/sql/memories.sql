@@ -80,9 +80,9 @@ SELECT m.expires_at FROM memories m JOIN banks b ON b.n = m.bank
 WHERE m.state = 'live' AND m.expires_at IS NOT NULL AND b.trash_id IS NULL ORDER BY m.expires_at LIMIT 1;
 
 -- name: page
-SELECT m.record FROM memories m
+SELECT m.record FROM memories m INDEXED BY {index}
 WHERE m.bank = :bank
-  AND m.state IN (SELECT value FROM json_each(:states))
+  AND m.state {states}
   AND (m.state <> 'live' OR m.expires_at IS NULL OR m.expires_at > :now)
   AND (:kind IS NULL OR m.kind = :kind)
   AND (:tier IS NULL OR m.tier = :tier)
@@ -105,6 +105,15 @@ WHERE m.bank = :bank
   AND (:tag IS NULL OR EXISTS (SELECT 1 FROM memory_tags t WHERE t.bank = m.bank AND t.tag = :tag AND t.memory = m.id))
   AND (:entity IS NULL OR EXISTS (SELECT 1 FROM memory_entities e WHERE e.entity = :entity AND e.memory = m.id))
   AND (:value IS NULL OR m.id IN (SELECT v.memory FROM vault_values x JOIN vault v ON v.ref = x.ref WHERE x.exact = :value));
+
+-- name: total_whole
+SELECT (
+  SELECT count(*) FROM memories m WHERE m.bank = :bank AND m.state IN (SELECT value FROM json_each(:states))
+) - (
+  SELECT count(*) FROM memories m
+  WHERE +m.bank = :bank AND m.state = 'live' AND m.expires_at <= :now
+    AND 'live' IN (SELECT value FROM json_each(:states))
+);
 
 -- name: tags
 SELECT t.tag, count(*) FROM memory_tags t JOIN memories m ON m.id = t.memory
