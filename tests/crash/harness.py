@@ -37,6 +37,9 @@ MIGRATION_FAILPOINTS = ("in-migration-1:7", "in-migration-2:1", "in-migration-3:
 """Points inside migrations, at the first start of a store."""
 START_S = 30.0
 SETTLE_S = 90.0
+"""How long nothing may move at the end, in seconds, before what is missing counts as lost."""
+TURN_PAUSE_S = 0.02
+"""Pause between two turns of the harness: a worker that is killed all the time must still come to read some."""
 SAVERS = 6
 
 
@@ -205,7 +208,7 @@ class CrashRun:
                     if self._stopping:
                         break
                     await asyncio.sleep(0.02)
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(TURN_PAUSE_S)
         await client.close()
 
     async def subscriber(self) -> None:
@@ -285,13 +288,16 @@ class CrashRun:
         self.kill_worker()
         await self.start_worker()
         client = await self._connected("human-me")
-        deadline = time.monotonic() + SETTLE_S
-        while time.monotonic() < deadline:
+        moved, left = time.monotonic(), (0, 0)
+        while time.monotonic() - moved < SETTLE_S:
             status = await client.extraction_status()
-            if status.backlog == 0 and not self._missing():
+            still = (status.backlog, self._missing())
+            if still == (0, 0):
                 self.report.parked = status.parked_total
                 break
-            await asyncio.sleep(0.1)
+            if still != left:
+                moved, left = time.monotonic(), still
+            await asyncio.sleep(0.5)
         await client.close()
 
     def _rows(self, sql: str) -> Sequence[tuple[object, ...]]:

@@ -29,7 +29,7 @@ def learned(text: str) -> list[str]:
         ("Remember that my sister's birthday is 4 May.", "remember.1", "My sister's birthday is 4 May"),
         ("Please remember: I park on level 3", "remember.1", "I park on level 3"),
         ("Don't forget I'm allergic to nuts", "remember.1", "I'm allergic to nuts"),
-        ("Can you remember that I work night shifts?", "remember.1", "I work night shifts?"),
+        ("Can you remember that I work night shifts?", "remember.1", "I work night shifts"),
         ("For future reference, our office is closed in August.", "remember.2", "Our office is closed in August"),
         ("My locker code word is Tulip. Please remember that.", "remember.previous", "My locker code word is Tulip"),
         ("My name is Ana and I live in Lisbon", "name", "My name is Ana and I live in Lisbon"),

@@ -25,7 +25,9 @@ LEARNED_MAX_CHARS = 400
 
 _DATE = re.compile(PIECES["date"], re.IGNORECASE)
 _NUMBER = re.compile(r"\d")
-_NAME = re.compile(r"(?<=[\w,;'’)] )[A-Z][\w'’-]*[a-z][\w'’-]*(?: (?:of |the |& )?[A-Z][\w'’&-]*)*")
+_NAME = re.compile(
+    r"(?<=[\w,;'’)] )(?:[A-Z]{2,} )?[A-Z][\w'’-]*[a-z][\w'’-]*(?: (?:of |the |& )?(?!I\b)[A-Z][\w'’&-]*)*"
+)
 _POSSESSIVE = re.compile(r"['’]s?$")
 _WORD = re.compile(r"[^\W_][\w'’-]*")
 _QUOTED = re.compile(r"[\"“«][^\"“”«»]{0,400}[\"”»]")
@@ -107,7 +109,7 @@ class RuleExtractor:
                 match = regex.search(sentence.text)
                 if not match:
                     continue
-                what = match["what"].strip(_EDGES)
+                what = match["what"].strip(_EDGES + "?")  # the mark belongs to “can you remember …?”
                 if ASKED_MIN_CHARS <= len(what) <= CLAUSE_MAX_CHARS:
                     return self._asked(what, "fact", f"{language.code}.remember.{n}", message)
         return None
