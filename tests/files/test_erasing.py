@@ -66,3 +66,22 @@ async def test_an_erased_memory_is_not_written_again(world: World) -> None:
     await world.room.erase([memory.id])
     await world.room.rebuild()
     assert world.files() == {}
+
+
+async def test_a_wiped_bank_leaves_its_settings_alone(world: World) -> None:
+    """Every file of the bank goes, also those that no record has and the notes about them; other banks keep theirs."""
+    await world.make_bank("work")
+    await world.set_rule("style", "Zaphod first.", bank="work")
+    kept = await world.save("Ana likes tea.")
+    await world.room.drain()
+    folder = world.root / "banks" / "work" / "memories"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "zaphod.md").write_text("---\nnot: [readable\n---\nI.\n")
+    (folder / "zaphod.txt").write_text("not even markdown")
+    await world.sync()
+    assert await world.problems() != {}
+    await world.room.erase([], [], "work")
+    assert holding(world.root, b"aphod") == []
+    assert (world.root / "banks" / "work" / "bank.yaml").exists()
+    assert world.path_of(kept).exists()
+    assert await world.problems() == {}

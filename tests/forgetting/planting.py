@@ -16,6 +16,15 @@ from tests.benchmarks.running import Running
 PERSON = "Zenobia Quill"
 ALIAS = "Zenny"
 PER_PLACE = 12
+FORMS = (
+    "{name} knows {word}",
+    '"{name}" knows {word}',
+    "knows {word}, says {name}’s mother",
+    "({name}) knows {word}",
+    "the {name}-like way of {word}",
+    "C:\\{name}\\{word}",
+)
+"""How a text may mention somebody: at its start, after quotes and backslashes, as a possessive, in brackets."""
 DEADLINE_S = 20.0
 
 
@@ -32,6 +41,10 @@ class Garden:
             word = f"qx{place.replace(' ', '')}{number}zv"
             self.planted[word] = place
             yield word
+
+    def seed_one(self, place: str) -> list[str]:
+        """Make one sentinel of a place."""
+        return [next(self.seed(place))]
 
 
 async def eventually(check: Callable[[], Awaitable[bool]], what: str) -> None:
@@ -60,7 +73,8 @@ async def plant(worker: Running, garden: Garden) -> None:
         for number, word in enumerate(garden.seed("save")):
             name = PERSON if number % 2 else ALIAS.upper()
             bank = "work" if number % 3 else "main"
-            await person.with_key(f"key-{word}").save(text=f"{name} knows {word}", bank=bank, tags=["team"])
+            text = FORMS[number % len(FORMS)].format(name=name, word=word)
+            await person.with_key(f"key-{word}").save(text=text, bank=bank, tags=["team"])
         for word in garden.seed("old wording"):
             saved = await person.save(text=f"{PERSON} liked {word}")
             assert saved.memory is not None
@@ -71,10 +85,13 @@ async def plant(worker: Running, garden: Garden) -> None:
             await person.save(text=f"{PERSON} owns {word}", bank="old")
         await person.bank_delete(name="old")
         for word in garden.seed("protected"):
-            await person.save(text=f"{PERSON} has the code {word}", entities=[PERSON], protected=True)
-        await person.rule_set(
-            name="style", content="\n".join(["Be kind.", *(f"Ask {PERSON} about {w}" for w in garden.seed("rule"))])
-        )
+            named = [PERSON] if len(word) % 2 else []
+            await person.save(text=f"{PERSON} has the code {word}", entities=named, protected=True)
+        rules = [f"Ask {PERSON} about {word}" for word in garden.seed("rule")]
+        rules += [f"{ALIAS} said {word}" for word in garden.seed("line start")]
+        rules += [f'> "{PERSON}": {word}' for word in garden.seed("quote")]
+        await person.rule_set(name="style", content="\n".join(["Be kind.", *rules]))
+        await person.save(text="a shop is open", entities=[f"{ALIAS}’s shop"])
         await person.save(text=f"{PERSON} lives in Oslo", subject="home of a colleague")
         for word in garden.seed("suggestion"):
             await agent.save(text=f"{PERSON} lives in {word}", subject="home of a colleague")
@@ -83,7 +100,8 @@ async def plant(worker: Running, garden: Garden) -> None:
         for number, text in enumerate([*lines, *facts]):
             await harness.publish_turn(turn(f"turn-{number}", text))
         for word in garden.seed("parked turn"):
-            body = json.dumps({"turn_id": f"bad-{word}", "session_id": "s", "note": f"{PERSON} {word}"}).encode()
+            note = json.dumps({"text": f'he said:\n"{PERSON}" {word}'})
+            body = json.dumps({"turn_id": f"bad-{word}", "session_id": "s", "note": note}).encode()
             await malformed(harness, body)
 
         async def read() -> bool:

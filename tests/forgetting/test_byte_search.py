@@ -36,8 +36,17 @@ def test_no_byte_is_left_of_a_forgotten_person(tmp_path: Path) -> None:
 
 
 STEPS = ("records", "index", "files", "backups", "turn stream", "event streams", "plan", "database")
-OFTEN = ("forgetting.records", "forgetting.records.done", "forgetting.files", "forgetting.plan.done")
-POINTS = [f"forgetting.{step}{end}" for step in STEPS for end in ("", ".done")]
+INSIDE = (
+    "begun",
+    "records.written",
+    "files.removed",
+    "event streams.caught up",
+    "database.rewritten",
+    "finishing",
+)
+POINTS = [f"forgetting.{name}" for name in (*INSIDE, *(f"{step}{end}" for step in STEPS for end in ("", ".done")))]
+"""Every named place at which the stroke can be killed."""
+OFTEN = ("forgetting.records.written", "forgetting.files", "forgetting.plan.done", "forgetting.database.rewritten")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from memory_contracts.errors import FunctionError, invalid, not_found
 from memory_contracts.functions.operations import (
     BankWipeRequest,
     EraseRequest,
-    Mention,
     PersonForgetReply,
     PersonForgetRequest,
     ReceiptReply,
@@ -19,7 +18,7 @@ from memory_contracts.functions.operations import (
     ValueRevealRequest,
 )
 from memory_contracts.names import DEFAULT_BANK
-from memory_contracts.records import Receipt, Rule, Suggestion
+from memory_contracts.records import Receipt, Suggestion
 from memory_worker.bus import BusError, Relay
 from memory_worker.clock import to_datetime
 from memory_worker.context import ContextService
@@ -31,12 +30,13 @@ from memory_worker.gate import (
     KeyedVault,
     Names,
     Plan,
+    Texts,
     destroy,
     destroy_paths,
+    in_turns,
     may_read,
-    mentions,
     proposals,
-    sealed_mentions,
+    texts_about,
 )
 from memory_worker.gate.access import no_bank, no_memory
 from memory_worker.recall import RecallService
@@ -57,11 +57,15 @@ RETRY_S = 5.0
 BUS_PLACES = ("turn stream", "event streams")
 """Steps that need the bus."""
 
+EARLY = "database, early"
+"""Step that is taken once when the bus is out of reach."""
+FOR_GOOD = "not reachable: "
+"""Begins what a receipt names although the forgetting is done."""
+
 NOTHING_LEFT = Plan(kind="memory")
 """The plan of a forgetting whose values are all destroyed."""
 
 _decode_plan = msgspec.json.Decoder(Plan).decode
-_decode_rule = msgspec.json.Decoder(Rule).decode
 
 
 class TurnStream(Protocol):
@@ -116,7 +120,7 @@ class Forgetting:
         names = (entity.name, *(alias.value for alias in entity.aliases))
         if normalise(request.confirm_name) not in {normalise(name) for name in names}:
             raise invalid("confirm_name is not a name of this entity", "confirm_name", "type the name once more")
-        found = self._mentions(act, Names(names), frozenset(request.keep))
+        found = texts_about(act, self._vault, entity.id, Names(names), frozenset(request.keep))
         bank = banks.find(act.tx, DEFAULT_BANK)
         assert bank is not None
         args = {
@@ -140,31 +144,6 @@ class Forgetting:
             mentions=found[:MENTIONS_SHOWN],
             cut=len(found) > MENTIONS_SHOWN,
         )
-
-    def _mentions(self, act: Act, names: Names, keep: frozenset[str]) -> list[Mention]:
-        """Every text that mentions the names; those of banks the caller may not see are counted, not shown."""
-        rows = {row.n: row.bank for row in banks.all_of(act.tx)}
-        found: list[Mention] = []
-        sealed = sealed_mentions(act, names, self._vault)
-        for memory_id, n, record in forgetting.memories(act.tx):
-            memory = memories.decode(record)
-            if memory_id in keep or not (memory_id in sealed or mentions(memory, names)):
-                continue
-            seen = may_read(act.caller, rows[n])
-            found.append(
-                Mention(
-                    id=memory_id,
-                    bank=rows[n].name if seen else "private",
-                    kind="memory",
-                    text=memory.text if seen else "(in a private bank)",
-                )
-            )
-        for n, name, record in forgetting.rules(act.tx):
-            rule = _decode_rule(record)
-            if names.within(rule.content) and may_read(act.caller, rows[n]):
-                lines = [line for line in rule.content.split("\n") if names.within(line)]
-                found.append(Mention(id=name, bank=rows[n].name, kind="rule", text="\n".join(lines)))
-        return found
 
     async def carry_out(self, caller: Caller, suggestion: Suggestion) -> Receipt:
         """Approve a destructive suggestion and erase what it names; gives the receipt, pending or done."""
@@ -235,6 +214,7 @@ class Forgetting:
             return row
 
         row = await self._store.write(start)
+        self._failpoint("forgetting.begun")
         return (await self._advance(row, caller)).receipt
 
     async def run(self) -> None:
@@ -260,7 +240,9 @@ class Forgetting:
                 if name in row.steps:
                     continue
                 if name == "plan" and unreachable:
-                    break  # the names are still needed; they go when every place was reached
+                    # The names are still needed; they go when every place was reached. The values go now.
+                    row = await self._scrub_early(row, unreachable)
+                    break
                 self._failpoint(f"forgetting.{name}")
                 # Each step reads the plan as the step before left it: the first one adds what it destroyed.
                 plan = _decode_plan(row.plan) if row.plan else NOTHING_LEFT
@@ -271,9 +253,12 @@ class Forgetting:
                         raise
                     unreachable.append(f"{name}: {error}")
                     continue
-            state = "pending" if unreachable or len(row.steps) < len(self._steps()) else "done"
-            receipt = msgspec.structs.replace(row.receipt, state=state, unreachable=tuple(unreachable))
+            left = [name for name, _ in self._steps() if name not in row.steps]
+            state = "pending" if left else "done"
+            for_good = [left for left in row.receipt.unreachable if left.startswith(FOR_GOOD)]
+            receipt = msgspec.structs.replace(row.receipt, state=state, unreachable=(*for_good, *unreachable))
             row = msgspec.structs.replace(row, state=state, receipt=receipt)
+            self._failpoint("forgetting.finishing")
             await self._store.write(lambda tx: forgetting.put(tx, row))
             if state == "pending":
                 self._wake.set()
@@ -297,10 +282,12 @@ class Forgetting:
         def work(tx: Transaction) -> ForgettingRow:
             act = self._gate.act(tx, caller, Origin.of(caller, row.id, "forget"))
             destroyed: Destroyed = destroy(act, plan, self._vault)
-            fresh = msgspec.structs.replace(plan, memory_ids=tuple(destroyed.ids))
+            fresh = msgspec.structs.replace(plan, memory_ids=tuple(destroyed.ids), texts=tuple(destroyed.texts))
             done = _with(row, "records", destroyed.counts)
-            done = msgspec.structs.replace(done, plan=msgspec.json.encode(fresh))
+            receipt = msgspec.structs.replace(done.receipt, unreachable=self._out_of_reach(destroyed))
+            done = msgspec.structs.replace(done, plan=msgspec.json.encode(fresh), receipt=receipt)
             forgetting.put(tx, done)
+            self._failpoint("forgetting.records.written")
             return done
 
         done = await self._store.write(work)
@@ -310,6 +297,15 @@ class Forgetting:
         self._failpoint("forgetting.records.done")
         return done
 
+    def _out_of_reach(self, destroyed: Destroyed) -> tuple[str, ...]:
+        """What this forgetting will never reach."""
+        left = []
+        if self._vault.trouble:
+            left.append(f"{FOR_GOOD}what was destroyed is not recognised when it is said again: {self._vault.trouble}")
+        if destroyed.named:
+            left.append(f"{FOR_GOOD}{destroyed.named} banks, rules or properties are named so: make them anew")
+        return tuple(left)
+
     async def _rebuild_index(self, row: ForgettingRow, plan: Plan, caller: Caller) -> ForgettingRow:
         await self._recall.rebuild()
         return await self._done(row, "index")
@@ -317,7 +313,11 @@ class Forgetting:
     async def _erase_files(self, row: ForgettingRow, plan: Plan, caller: Caller) -> ForgettingRow:
         if self._files is None:
             return await self._done(row, "files")
-        erased = await self._files.erase(plan.memory_ids, plan.names)
+        # A bank in the trash may share its name with a live one, whose files are not its own.
+        wiped = None if plan.bank is None else await self._gate.directory.named(plan.bank)
+        bank = plan.bank if wiped is not None and wiped.n == plan.bank_n else None
+        erased = await self._files.erase(plan.memory_ids, plan.names, bank)
+        self._failpoint("forgetting.files.removed")
         counts = {"files": erased.files, "archives": erased.archives}
         if erased.paths:
             origin = Origin.of(caller, row.id, "forget")
@@ -331,12 +331,12 @@ class Forgetting:
         return await self._done(row, "backups", {"backups": removed})
 
     async def _erase_turns(self, row: ForgettingRow, plan: Plan, caller: Caller) -> ForgettingRow:
-        names = Names(plan.names)
-        count = await self._turn_stream.erase_turns(names.within_json) if plan.names else 0
+        count = await self._turn_stream.erase_turns(in_turns(Names(plan.names), Texts(plan.texts)))
         return await self._done(row, "turn stream", {"turns in the stream": count})
 
     async def _erase_events(self, row: ForgettingRow, plan: Plan, caller: Caller) -> ForgettingRow:
         await self._relay.caught_up()
+        self._failpoint("forgetting.event streams.caught up")
         count = 0
         for memory_id in plan.memory_ids:
             count += await self._relay.erase_memory(memory_id)
@@ -346,8 +346,19 @@ class Forgetting:
         return await self._done(msgspec.structs.replace(row, plan=None), "plan")
 
     async def _scrub(self, row: ForgettingRow, plan: Plan, caller: Caller) -> ForgettingRow:
-        await scrub(self._store)
+        await scrub(self._store, lambda: self._failpoint("forgetting.database.rewritten"))
         return await self._done(row, "database")
+
+    async def _scrub_early(self, row: ForgettingRow, unreachable: list[str]) -> ForgettingRow:
+        """Clean the database once while another place is out of reach: that may last for days."""
+        if EARLY in row.steps:
+            return row
+        try:
+            await scrub(self._store)
+        except ScrubFailed as error:
+            unreachable.append(f"database: {error}")
+            return row
+        return await self._done(row, EARLY)
 
     async def _done(self, row: ForgettingRow, step: str, counts: dict[str, int] | None = None) -> ForgettingRow:
         done = _with(row, step, counts or {})

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import unicodedata
 from collections.abc import Collection, Iterator
 
 import msgspec
@@ -10,6 +9,7 @@ import msgspec
 from memory_worker.files import layout
 from memory_worker.files.disk import Disk, Remove
 from memory_worker.files.ports import Ledger
+from memory_worker.gate import Names
 
 ARCHIVE_SUFFIX = ".tar.gz"
 """Ending of the archives that the worker makes."""
@@ -24,14 +24,17 @@ class Erased(msgspec.Struct, frozen=True):
     left: tuple[str, ...] = ()
 
 
-async def erase(disk: Disk, ledger: Ledger, memory_ids: Collection[str], words: Collection[str]) -> Erased:
+async def erase(
+    disk: Disk, ledger: Ledger, memory_ids: Collection[str], words: Collection[str], bank: str | None = None
+) -> Erased:
     """Remove the files of memories whether a person changed them or not, copies in the trash, and whole archives.
 
     An archive cannot be cut, so each one the worker made is removed: a fresh export leaves the destroyed memories out.
+    Of `bank`, which is wiped, every file goes but the one of its settings.
     """
     ids = sorted(memory_ids)
     paths = {entry.path for entry in await ledger.anywhere(ids)}
-    removed, archives, holding = await asyncio.to_thread(_destroy, disk, paths, ids, sorted(words))
+    removed, archives, holding = await asyncio.to_thread(_destroy, disk, paths, ids, Names(sorted(words)), bank)
     # A file that is no record's holds the words for nobody; one of a record that stays is that record's.
     recorded = await ledger.of_paths(holding)
     strays = sorted(set(holding) - recorded.keys())
@@ -42,23 +45,26 @@ async def erase(disk: Disk, ledger: Ledger, memory_ids: Collection[str], words: 
     return Erased(len(removed), archives, tuple(sorted(removed)), left)
 
 
-def _destroy(disk: Disk, paths: set[str], ids: list[str], words: list[str]) -> tuple[set[str], int, list[str]]:
+def _destroy(
+    disk: Disk, paths: set[str], ids: list[str], names: Names, bank: str | None
+) -> tuple[set[str], int, list[str]]:
     """On a thread: remove by recorded path, and whatever else names one of the ids."""
     marks = [memory_id.encode() for memory_id in ids]
-    needles = [_folded(word) for word in words if word.strip()]
+    folder = None if bank is None else layout.bank_folder(bank)
     removed = set(paths)
     left: list[str] = []
     for path in _every_file(disk):
         look = disk.look(path)
         if path in removed or look.state != "found":
             continue
-        if any(mark in look.data for mark in marks):
+        wiped = folder is not None and path.startswith(f"{folder}/") and path != layout.bank_file(folder)
+        if wiped or any(mark in look.data for mark in marks):
             removed.add(path)
-        elif needles and _holds(path, look.data, needles):
+        elif names.within(path) or names.within_json(look.data):
             left.append(path)
     disk.apply([Remove(path) for path in sorted(removed)])
     archives = 0
-    if ids:
+    if ids or bank is not None:
         for name, is_folder in disk.entries(layout.EXPORTS):
             if not is_folder and name.endswith(ARCHIVE_SUFFIX):
                 os.unlink(disk.root / layout.EXPORTS / name)
@@ -74,12 +80,3 @@ def _every_file(disk: Disk) -> Iterator[str]:
             except UnicodeEncodeError:
                 continue
             yield path
-
-
-def _holds(path: str, data: bytes, needles: list[str]) -> bool:
-    text = _folded(f"{path}\n{data.decode('utf-8', 'replace')}")
-    return any(needle in text for needle in needles)
-
-
-def _folded(text: str) -> str:
-    return unicodedata.normalize("NFKC", text).casefold()

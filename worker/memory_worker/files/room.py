@@ -171,16 +171,20 @@ class FileRoom:
         async with self._lock:
             await self._mirror_now()
 
-    async def erase(self, memory_ids: Collection[str], words: Collection[str] = ()) -> Erased:
-        """Destroy every copy of those memories in files, trash and archives.
+    async def erase(self, memory_ids: Collection[str], words: Collection[str] = (), bank: str | None = None) -> Erased:
+        """Destroy every copy of those memories in files, trash and archives, and all files of a `bank` that is wiped.
 
         Gives the counts and the paths that still hold one of `words` (a forgotten person's names).
         """
         async with self._lock:
             await self._mirror_now()
-            erased = await erase(self.disk, self._ledger, memory_ids, words)
+            erased = await erase(self.disk, self._ledger, memory_ids, words, bank)
             await self._problems.clear(erased.paths)
-        return erased
+            if bank is None:
+                return erased
+            # The mirror empties the folder of a wiped bank before anybody else comes to it.
+            noted = await self._problems.clear_below(layout.bank_folder(bank))
+        return msgspec.structs.replace(erased, paths=tuple(sorted({*erased.paths, *noted})))
 
     async def status(self) -> FilesStatus:
         """Tell how the files stand."""

@@ -2,9 +2,10 @@
 
 from memory_worker.gate.access import may_read, may_write
 from memory_worker.gate.act import Act, GateSettings
-from memory_worker.gate.destroying import Destroyed, Plan, destroy, destroy_paths, mentions, sealed_mentions
+from memory_worker.gate.destroying import Destroyed, Plan, destroy, destroy_paths, in_turns
 from memory_worker.gate.directory import BankDirectory
-from memory_worker.gate.mentions import Names
+from memory_worker.gate.finding import texts_about
+from memory_worker.gate.mentions import Names, Texts
 from memory_worker.gate.refusing import RuledOut, key_mark
 from memory_worker.gate.review import Forgetting, Review
 from memory_worker.gate.saving import Vault
@@ -30,15 +31,16 @@ __all__ = [
     "RuledOut",
     "Sweeper",
     "Swept",
+    "Texts",
     "TurnCommit",
     "TurnItem",
     "TurnResult",
     "Vault",
     "destroy",
     "destroy_paths",
+    "in_turns",
     "key_mark",
     "may_read",
     "may_write",
-    "mentions",
-    "sealed_mentions",
+    "texts_about",
 ]

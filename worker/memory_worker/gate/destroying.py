@@ -9,7 +9,7 @@ import msgspec
 from memory_contracts.records import Bank, Entity, Memory, Rule, Source
 from memory_worker.gate import ruling
 from memory_worker.gate.act import Act
-from memory_worker.gate.mentions import MARKER, Names, readings
+from memory_worker.gate.mentions import MARKER, Names, Texts
 from memory_worker.gate.naming import TENANT_BANK
 from memory_worker.gate.vault import KeyedVault
 from memory_worker.store import banks, entities, forgetting, rules, uses
@@ -18,9 +18,7 @@ from memory_worker.store.memories import decode, encode
 
 _decode_rule = msgspec.json.Decoder(Rule).decode
 _decode_bank = msgspec.json.Decoder(Bank).decode
-SHORTEST_WORDING = 12
-"""Shortest text, in characters, that is looked for by itself in copies of a destroyed memory: shorter ones occur by
-chance."""
+_ID = re.compile(rb"mem_[0-9A-Z]{26}")
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,6 +33,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     keep: tuple[str, ...] = ()
     never_again: bool = False
     suggestion: str | None = None
+    texts: tuple[str, ...] = ()
+    """What was destroyed, in normal form, to be looked for where only the texts tell; gone with the plan."""
 
 
 class Destroyed(msgspec.Struct):
@@ -42,7 +42,9 @@ class Destroyed(msgspec.Struct):
 
     ids: list[str]
     counts: dict[str, int]
-    kept: list[str] = []
+    texts: list[str] = []
+    named: int = 0
+    """Banks, rules and properties whose own name mentions the person: a name is no text that could be cut."""
 
 
 def destroy(act: Act, plan: Plan, vault: KeyedVault) -> Destroyed:
@@ -50,8 +52,9 @@ def destroy(act: Act, plan: Plan, vault: KeyedVault) -> Destroyed:
     names = Names(plan.names)
     keep = frozenset(plan.keep)
     targets = _targets(act, plan, names, keep, vault)
-    texts = [text for _, _, memory in targets if len(text := normalise(memory.text)) >= SHORTEST_WORDING]
     ids = [memory_id for memory_id, _, _ in targets]
+    states = _states(act, targets)
+    texts = Texts(normalise(memory.text) for memory in states)
     holds = _holder(names, ids, texts)
     counts: dict[str, int] = {}
     owners = {bank.n: bank.bank for bank in banks.all_of(act.tx)}
@@ -64,10 +67,12 @@ def destroy(act: Act, plan: Plan, vault: KeyedVault) -> Destroyed:
     counts["suggestions"] = forgetting.remove_suggestions(act.tx, holds, plan.suggestion)
     counts["notices"] = forgetting.remove_notices(act.tx, holds)
     counts["replies"] = forgetting.remove_replies(act.tx, holds)
-    counts["turns"] = forgetting.empty_turns(act.tx, _in_turns(names, texts))
+    counts["turns"] = forgetting.empty_turns(act.tx, in_turns(names, texts))
     counts["uses"] = uses.forget_memories(act.tx, ids)
     counts["descriptions"] = _clean_banks(act, names) if names.names else 0
-    counts["names"] = _forget_entity(act, plan, vault) if plan.entity is not None else 0
+    counts["names"] = _forget_entity(act, plan, names, vault) if plan.entity is not None else 0
+    if plan.kind != "person":
+        counts["names"] = _forget_orphans(act, {name for memory in states for name in memory.entities}, plan.kind)
     counts["keys"] = forgetting.drop_unused_keys(act.tx)
     # The journal comes last: its rows hold what all the others were made of.
     counts["journal rows"] = forgetting.empty_journal(act.tx, holds, keep)
@@ -79,10 +84,16 @@ def destroy(act: Act, plan: Plan, vault: KeyedVault) -> Destroyed:
         assert found is not None
         act.tx.append("memory.forgotten", memory_id, act.origin, bank=bank.name, owner=bank.owner, after=found[1])
     if plan.kind == "bank":
-        bank = owners[plan.bank_n or 0]
+        assert plan.bank_n is not None
+        bank = owners[plan.bank_n]
+        counts["rest of the bank"] = forgetting.empty_bank(act.tx, plan.bank_n)
+        live = banks.find(act.tx, bank.name)
+        if live is None or live.n == plan.bank_n:  # else the name is another bank's by now
+            forgetting.empty_history_of_bank(act.tx, bank.name)
+            counts["uses"] += uses.forget_bank(act.tx, bank.name)
         act.tx.append("bank.wiped", bank.name, act.origin, bank=bank.name, owner=bank.owner, before=encode(bank))
-        counts["uses"] += uses.forget_bank(act.tx, bank.name)
-    return Destroyed(ids, {name: count for name, count in counts.items() if count}, sorted(keep))
+    counted = {name: count for name, count in counts.items() if count}
+    return Destroyed(ids, counted, list(texts.all), _named(act, names, owners))
 
 
 def destroy_paths(act: Act, paths: Sequence[str]) -> int:
@@ -130,29 +141,39 @@ def mentions(memory: Memory, names: Names) -> bool:
     return any(names.within(text) for text in (*texts, *more))
 
 
-def _holder(names: Names, ids: Sequence[str], texts: Sequence[str]) -> Callable[[bytes], bool]:
+def _holder(names: Names, ids: Sequence[str], texts: Texts) -> Callable[[bytes], bool]:
     """Tell whether a stored document holds one of the names, ids or texts."""
-    pattern = re.compile("|".join(re.escape(id) for id in ids).encode()) if ids else None
+    marks = frozenset(id.encode() for id in ids)
 
     def holds(data: bytes) -> bool:
         if not data:
             return False
-        if pattern is not None and pattern.search(data):
+        if any(mark in marks for mark in _ID.findall(data)):
             return True
-        return names.within_json(data) or _holds_text(data, texts)
+        return names.within_json(data) or texts.within_json(data)
 
     return holds
 
 
-def _in_turns(names: Names, texts: Sequence[str]) -> Callable[[bytes], bool]:
-    return lambda data: names.within_json(data) or _holds_text(data, texts)
+def in_turns(names: Names, texts: Texts) -> Callable[[bytes], bool]:
+    """Tell whether a turn holds one of the names or texts."""
+    return lambda data: names.within_json(data) or texts.within_json(data)
 
 
-def _holds_text(data: bytes, texts: Sequence[str]) -> bool:
-    if not texts or not data:
-        return False
-    folded = [normalise(reading) for reading in readings(data)]
-    return any(text in reading for reading in folded for text in texts)
+def _states(act: Act, targets: Sequence[tuple[str, int, Memory]]) -> list[Memory]:
+    """Every state that the memories have and had."""
+    old = [decode(record) for memory_id, _, _ in targets for record in forgetting.records_of(act.tx, memory_id)]
+    return [*(memory for _, _, memory in targets), *old]
+
+
+def _named(act: Act, names: Names, owners: dict[int, Bank]) -> int:
+    """How many banks, rules and properties have the person's name as their own."""
+    if not names.names:
+        return 0
+    own = [bank.name for bank in owners.values()]
+    own += [name for _, name, _ in forgetting.rules(act.tx)]
+    own += [found.name for found in entities.all_properties(act.tx)]
+    return sum(names.within(name) for name in own)
 
 
 def _empty(act: Act, memory_id: str, bank: Bank, memory: Memory, vault: KeyedVault) -> None:
@@ -231,16 +252,50 @@ def _clean_banks(act: Act, names: Names) -> int:
     return count
 
 
-def _forget_entity(act: Act, plan: Plan, vault: KeyedVault) -> int:
-    """Replace an entity's name with the marker, unlink its aliases, and destroy its key."""
+def _forget_orphans(act: Act, names: set[str], kind: str) -> int:
+    """Destroy the entities that only the destroyed memories named; those that a person gave more outlive one memory."""
+    count = 0
+    for name in sorted(names):
+        old = entities.named(act.tx, name)
+        if old is None or entities.is_named(act.tx, old.id) or (kind == "memory" and (old.aliases or old.links)):
+            continue
+        _mark_forgotten(act, old)
+        forgetting.empty_history(act.tx, old.id)
+        count += 1
+    return count
+
+
+def _mark_forgotten(act: Act, old: Entity) -> None:
+    entities.remove_names(act.tx, old.id)
+    gone = Entity(id=old.id, name=MARKER, kind="thing", state="forgotten", revision=old.revision + 1)
+    act.tx.append("entity.forgotten", old.id, act.origin, bank=TENANT_BANK, after=entities.update(act.tx, gone))
+
+
+def _forget_entity(act: Act, plan: Plan, names: Names, vault: KeyedVault) -> int:
+    """Put the marker in place of an entity's name, of those merged into it, and of mentions in the names of others."""
     assert plan.entity is not None
     if plan.never_again:
         vault.remember_names(act, plan.names)
-    old = entities.find(act.tx, plan.entity)
-    if old is None:
-        return 0
+    count = 0
+    for old in entities.every(act.tx):
+        if plan.entity in (old.id, old.merged_into):
+            _mark_forgotten(act, old)
+            count += 1 + len(old.aliases)
+        elif old.id not in plan.keep and names.within_json(encode(old)):
+            _cut_names(act, old, names)
+            count += 1
+    return count
+
+
+def _cut_names(act: Act, old: Entity, names: Names) -> None:
+    """Take the person out of the name, the aliases and the links of somebody or something else."""
+    aliases = tuple(alias for alias in old.aliases if not names.within(alias.value))
+    links = tuple(link for link in old.links if not names.within(link))
+    name = names.cut(old.name) or MARKER
+    new = msgspec.structs.replace(old, name=name, aliases=aliases, links=links, revision=old.revision + 1)
     entities.remove_names(act.tx, old.id)
-    gone = Entity(id=old.id, name=MARKER, kind="thing", state="forgotten", revision=old.revision + 1)
-    record = entities.update(act.tx, gone)
-    act.tx.append("entity.forgotten", old.id, act.origin, bank=TENANT_BANK, after=record)
-    return 1 + len(old.aliases)
+    record = entities.update(act.tx, new)
+    if new.state == "live":
+        for channel, value in (("name", new.name), *((alias.channel, alias.value) for alias in aliases)):
+            entities.add_name(act.tx, value, channel, new.id)
+    act.tx.append("entity.renamed", old.id, act.origin, bank=TENANT_BANK, after=record)

@@ -4,6 +4,8 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 
+from memory_worker.store.fingerprint import normalise
+
 MARKER = "[forgotten]"
 """What stands where a name or a text was."""
 
@@ -38,6 +40,36 @@ class Names:
             at = places[match.end()]
         result = "".join((*parts, text[at:]))
         return None if self.within(result) else result
+
+
+SHORTEST_WORDING = 12
+"""Shortest text, in characters, that is looked for by itself: shorter ones occur by chance."""
+
+
+class Texts:
+    """Whole texts, in normal form, ready to be looked for in stored documents."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self.all = tuple(dict.fromkeys(text for text in texts if len(text) >= SHORTEST_WORDING))
+        # By their beginning, so that a bank of many thousand texts is looked for in one pass over a document.
+        self._starts: dict[str, list[str]] = {}
+        for text in self.all:
+            self._starts.setdefault(text[:SHORTEST_WORDING], []).append(text)
+
+    def within_json(self, data: bytes) -> bool:
+        """Tell whether a document holds one of the texts, whether its characters are escaped or not."""
+        if not self._starts or not data:
+            return False
+        return any(self._within(normalise(reading)) for reading in readings(data))
+
+    def _within(self, text: str) -> bool:
+        if len(self.all) == 1:
+            return self.all[0] in text
+        return any(
+            text.startswith(whole, place)
+            for place in range(len(text) - SHORTEST_WORDING + 1)
+            for whole in self._starts.get(text[place : place + SHORTEST_WORDING], ())
+        )
 
 
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)

@@ -112,6 +112,8 @@ def _invert(act: Act, row: JournalRow) -> None:
     kind = row.type.partition(".")[0]
     if kind == "memory":
         invert_memory(act, row)
+    elif row.before is None and row.after is None:
+        raise InTheWay("it holds nothing that could be brought back")
     else:
         _INVERSES[kind](act, row)
 

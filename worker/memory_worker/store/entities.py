@@ -76,6 +76,11 @@ def banks_of(tx: Transaction, entity_id: str) -> list[int]:
     return [int(n) for (n,) in tx.all(_SQL["banks_of"], entity_id)]
 
 
+def is_named(tx: Transaction, entity_id: str) -> bool:
+    """Tell whether any memory names an entity, in whatever state or bank."""
+    return tx.one(_SQL["is_named"], entity_id) is not None
+
+
 def mentions_of(tx: Transaction, entity_id: str, limit: int) -> list[Memory]:
     """Give up to `limit` memories, in any state, that are filed under an entity."""
     return [_decode_memory(record) for (record,) in tx.all(_SQL["mentions_of"], entity_id, limit)]
@@ -110,6 +115,16 @@ def move_everything(tx: Transaction, from_id: str, into_id: str) -> None:
     """Give an entity's names, mentions and claims to another."""
     for statement in ("move_names", "move_memories", "move_claims"):
         tx.run(_SQL[statement], into_id, from_id)
+
+
+def every(tx: Transaction) -> list[Entity]:
+    """Give every entity that was not forgotten, those merged into others included."""
+    return [_decode(record) for (record,) in tx.all(_SQL["every"])]
+
+
+def all_properties(tx: Transaction) -> list[Property]:
+    """Give every property."""
+    return [msgspec.json.decode(record, type=Property) for (record,) in tx.all(_SQL["properties"])]
 
 
 def find_property(tx: Transaction, name: str) -> Property | None:

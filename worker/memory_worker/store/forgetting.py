@@ -63,6 +63,21 @@ def memory(tx: Transaction, memory_id: str) -> tuple[int, bytes] | None:
     return None if values is None else (values[1], values[2])
 
 
+def records_of(tx: Transaction, memory_id: str) -> list[bytes]:
+    """Every state that the journal has of a memory."""
+    return [bytes(record) for row in tx.all(_SQL["journal_of"], memory_id) for record in row if record is not None]
+
+
+def empty_bank(tx: Transaction, n: int) -> int:
+    """Destroy what a bank holds beside its memories and rules; gives how much. Its settings stay."""
+    return sum(tx.run(_SQL[f"remove_{kind}_of_bank"], n) for kind in ("lines", "targets", "suggestions", "notices"))
+
+
+def empty_history_of_bank(tx: Transaction, name: str) -> None:
+    """Empty the journal rows of a bank that are about no memory."""
+    tx.run(_SQL["empty_journal_of_bank"], name)
+
+
 def wordings(tx: Transaction, memory_id: str) -> list[bytes]:
     """Fingerprints of every wording a memory ever had."""
     return [row[0] for row in tx.all(_SQL["wordings"], memory_id)]
@@ -81,6 +96,11 @@ def empty_memory(tx: Transaction, memory_id: str, record: bytes, mark: bytes) ->
     ):
         tx.run(f"DELETE FROM {table} WHERE {column} = ?", memory_id)  # noqa: S608 - names from the line above
     tx.run(_SQL["empty_journal_of"], memory_id)
+
+
+def empty_history(tx: Transaction, target: str) -> None:
+    """Empty every journal row of one record."""
+    tx.run(_SQL["empty_journal_of"], target)
 
 
 def rewrite_memory(tx: Transaction, memory_id: str, record: bytes) -> None:

@@ -40,9 +40,18 @@ UPDATE OR IGNORE claims SET entity = ? WHERE entity = ?;
 -- name: all
 SELECT record FROM entities WHERE state = 'live' ORDER BY name, id;
 
+-- name: every
+SELECT record FROM entities WHERE state <> 'forgotten' ORDER BY id;
+
+-- name: properties
+SELECT record FROM properties ORDER BY name;
+
 -- name: banks_of
 SELECT DISTINCT m.bank FROM memory_entities x JOIN memories m ON m.id = x.memory JOIN banks b ON b.n = m.bank
 WHERE x.entity = ? AND b.trash_id IS NULL;
+
+-- name: is_named
+SELECT 1 FROM memory_entities WHERE entity = ? LIMIT 1;
 
 -- name: mentions_of
 SELECT m.record FROM memory_entities x JOIN memories m ON m.id = x.memory WHERE x.entity = ? ORDER BY m.n LIMIT ?;

@@ -28,6 +28,26 @@ UPDATE memories SET record = ? WHERE id = ?;
 -- name: empty_journal_of
 UPDATE journal SET before = NULL, after = NULL, session = NULL, cause_id = '' WHERE target = ?;
 
+-- name: journal_of
+SELECT before, after FROM journal WHERE target = ? AND type LIKE 'memory.%';
+
+-- name: remove_lines_of_bank
+DELETE FROM learned_lines WHERE bank = ?;
+
+-- name: remove_targets_of_bank
+DELETE FROM suggestion_targets WHERE suggestion IN (SELECT id FROM suggestions WHERE bank = ?);
+
+-- name: remove_suggestions_of_bank
+DELETE FROM suggestions WHERE bank = ?;
+
+-- name: remove_notices_of_bank
+DELETE FROM notices WHERE bank = ?;
+
+-- The rows of its memories are emptied by memory: an older bank of that name had others.
+-- name: empty_journal_of_bank
+UPDATE journal SET before = NULL, after = NULL, session = NULL, cause_id = ''
+WHERE bank = ? AND type NOT LIKE 'memory.%' AND type NOT LIKE 'bank.%';
+
 -- name: journal_holding
 SELECT seq, target, before, after FROM journal WHERE (before IS NOT NULL OR after IS NOT NULL) AND seq > ?
 ORDER BY seq LIMIT ?;
