@@ -5,6 +5,7 @@ from typing import Literal
 import pytest
 
 from memory_contracts.errors import FunctionError
+from memory_contracts.functions.banks import BankListRequest
 from memory_contracts.functions.memories import DeleteRequest, ListReply, ListRequest, UpdateRequest
 from tests.gate.conftest import ANA, World
 
@@ -81,3 +82,17 @@ async def test_a_cursor_of_something_else_is_refused(filled: World) -> None:
         with pytest.raises(FunctionError) as caught:
             await listed(filled, cursor=cursor)
         assert (caught.value.code, caught.value.field) == ("invalid_input", "cursor")
+
+
+async def test_a_bank_counts_what_has_lapsed_as_expired(filled: World) -> None:
+    """The counts of a bank go by what reads show: what is over counts as expired, swept or not."""
+    kept = await filled.save(ANA, "Kept for ever", pinned=True)
+    filled.clock.forward(days=400)
+    [bank] = (await filled.gate.reading.bank_list(ANA, BankListRequest())).banks
+    assert bank.counts is not None
+    assert (bank.counts.live, bank.counts.expired) == (1, 8)
+    await filled.sweeper.sweep()
+    [bank] = (await filled.gate.reading.bank_list(ANA, BankListRequest())).banks
+    assert bank.counts is not None
+    assert (bank.counts.live, bank.counts.expired) == (1, 8)
+    assert [memory.id for memory in (await listed(filled)).memories] == [kept.id]

@@ -82,8 +82,12 @@ async def read(readers: Readers, name: str) -> BankRow | None:
 async def counts(readers: Readers, now: float) -> dict[int, BankCounts]:
     """Count what each bank holds, by bank number."""
     states: dict[int, dict[str, int]] = {}
-    for n, state, count in await readers.all(_SQL["counts"], (now,)):
+    # Two indexes answer alone; one query over both would read every row.
+    for n, state, count in await readers.all(_SQL["counts"]):
         states.setdefault(n, {})[state] = count
+    for n, lapsed in await readers.all(_SQL["lapsed_counts"], (now,)):
+        states[n]["live"] -= lapsed
+        states[n]["expired"] = states[n].get("expired", 0) + lapsed
     rules = _by_bank(await readers.all(_SQL["rule_counts"]))
     suggestions = _by_bank(await readers.all(_SQL["suggestion_counts"]))
     return {

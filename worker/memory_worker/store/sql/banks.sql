@@ -18,8 +18,10 @@ ORDER BY trashed_at DESC, n DESC LIMIT 1;
 SELECT n, record FROM banks ORDER BY name, n;
 
 -- name: counts
-SELECT bank, CASE WHEN state = 'live' AND expires_at <= ? THEN 'expired' ELSE state END AS held, count(*)
-FROM memories GROUP BY bank, held;
+SELECT bank, state, count(*) FROM memories INDEXED BY memories_page GROUP BY bank, state;
+
+-- name: lapsed_counts
+SELECT bank, count(*) FROM memories INDEXED BY memories_expiry WHERE state = 'live' AND expires_at <= ? GROUP BY bank;
 
 -- name: rule_counts
 SELECT bank, count(*) FROM rules GROUP BY bank;

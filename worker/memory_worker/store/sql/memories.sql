@@ -67,7 +67,7 @@ SELECT m.id, m.record FROM memories m JOIN banks b ON b.n = m.bank
 WHERE m.id > ? AND m.state IN ('live', 'superseded') AND b.trash_id IS NULL ORDER BY m.id LIMIT ?;
 
 -- name: scan_bank
-SELECT m.id, m.record FROM memories m
+SELECT m.id, m.record FROM memories m INDEXED BY memories_bank
 WHERE m.bank = ? AND m.id > ? AND m.state IN ('live', 'superseded') ORDER BY m.id LIMIT ?;
 
 -- name: due
