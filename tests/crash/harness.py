@@ -16,12 +16,12 @@ from pathlib import Path
 
 import msgspec
 
-from memory_contracts import FunctionError, ItemChanged, TurnCompleted, TurnMessage
+from memory_contracts import FunctionError, ItemChanged, TurnCompleted, TurnMessage, jetstream
 from memory_contracts.client import MemoryClient
 from memory_contracts.connection import Bus, BusError
 from memory_contracts.credentials import load_credentials
 from memory_contracts.functions.memories import SaveRequest
-from memory_contracts.subjects import Subjects
+from memory_contracts.subjects import TURN_CONSUMER, Subjects
 from memory_worker.bus import EmbeddedServer, create_streams
 from memory_worker.bus.server import running_pid
 
@@ -288,17 +288,25 @@ class CrashRun:
         self.kill_worker()
         await self.start_worker()
         client = await self._connected("human-me")
-        moved, left = time.monotonic(), (0, 0)
+        moved, left = time.monotonic(), (0, 0, 0)
         while time.monotonic() - moved < SETTLE_S:
+            unread = await self._not_taken()  # asked first: what is taken meanwhile is in the backlog
             status = await client.extraction_status()
-            still = (status.backlog, self._missing())
-            if still == (0, 0):
+            still = (unread, status.backlog, self._missing())
+            if still == (0, 0, 0):
                 self.report.parked = status.parked_total
                 break
             if still != left:
                 moved, left = time.monotonic(), still
             await asyncio.sleep(0.5)
         await client.close()
+
+    async def _not_taken(self) -> int:
+        """Turns on the stream that the worker has yet to acknowledge."""
+        subjects = Subjects()
+        async with await Bus.connect(load_credentials(self.credentials("admin")), name="admin") as bus:
+            info = await jetstream.call(bus, f"CONSUMER.INFO.{subjects.turn_stream}.{TURN_CONSUMER}")
+        return int(info["num_pending"]) + int(info["num_ack_pending"])
 
     def _rows(self, sql: str) -> Sequence[tuple[object, ...]]:
         database = sqlite3.connect(self.directory / "data" / "local" / "memory.db")
