@@ -35,6 +35,7 @@ from memory_worker.gate import (
     destroy_paths,
     in_turns,
     may_read,
+    noticing,
     proposals,
     texts_about,
 )
@@ -59,6 +60,8 @@ BUS_PLACES = ("turn stream", "event streams")
 
 EARLY = "database, early"
 """Step that is taken once when the bus is out of reach."""
+FINISHED = "forgetting"
+"""Kind of the notice that a forgetting is finished which had to wait."""
 FOR_GOOD = "not reachable: "
 """Begins what a receipt names although the forgetting is done."""
 
@@ -222,7 +225,7 @@ class Forgetting:
         while True:
             for row in await forgetting.pending(self._store.readers):
                 try:
-                    await self._advance(row, Caller(self._store.tenant, "human", "forgetting"))
+                    await self._advance(row, Caller(self._store.tenant, "human", "forgetting"), tell=True)
                 except Exception as error:  # one that cannot go on must not stop the others
                     log.error("forgetting.failed", id=row.id, error=type(error).__name__)
             pending = await forgetting.pending(self._store.readers)
@@ -232,9 +235,31 @@ class Forgetting:
             except TimeoutError:
                 continue
 
-    async def _advance(self, row: ForgettingRow, caller: Caller) -> ForgettingRow:
+    async def _tell(self, row: ForgettingRow) -> None:
+        """Tell that a forgetting whose asker had no final answer is finished."""
+        counts = ", ".join(f"{count} {place}" for place, count in row.receipt.counts.items()) or "nothing was left"
+        left = "".join(f"; {one}" for one in row.receipt.unreachable)
+        text = f"The forgetting of {row.receipt.at:%Y-%m-%d %H:%M} UTC ({row.id}) is finished: {counts}{left}."
+        caller = Caller(self._store.tenant, "system", "forgetting")
+
+        def work(tx: Transaction) -> None:
+            bank = banks.find(tx, DEFAULT_BANK)
+            assert bank is not None
+            act = self._gate.act(tx, caller, Origin.of(caller, row.id, "forget"))
+            noticing.create(act, bank, FINISHED, text, row.id)
+
+        await self._store.write(work)
+
+    async def pending(self) -> list[Receipt]:
+        """The receipts of forgettings that are not finished, the oldest first."""
+        return [row.receipt for row in await forgetting.pending(self._store.readers)]
+
+    async def _advance(self, row: ForgettingRow, caller: Caller, *, tell: bool = False) -> ForgettingRow:
         """Take the steps that are left, each recorded when done; a place out of reach is named and comes later."""
         async with self._lock:
+            row = await forgetting.read(self._store.readers, row.id)  # another may have brought it on meanwhile
+            if row.state == "done":
+                return row
             unreachable: list[str] = []
             for name, step in self._steps():
                 if name in row.steps:
@@ -262,6 +287,8 @@ class Forgetting:
             await self._store.write(lambda tx: forgetting.put(tx, row))
             if state == "pending":
                 self._wake.set()
+            elif tell:
+                await self._tell(row)
             return row
 
     def _steps(

@@ -245,6 +245,7 @@ class Vitals:
         doctor.add("arms", checks.arms(lambda: _arms(tenant)))
         doctor.add("files", lambda: _files(tenant, named=named))
         doctor.add("vault", lambda: _vault(tenant))
+        doctor.add("forgetting", lambda: _forgetting(tenant))
         doctor.add("backlog", checks.backlog(status))
         doctor.add("session manager", checks.sibling("session manager", settings.session_manager, _session(tenant)))
         doctor.add("router", checks.sibling("router", settings.router, _router(tenant)))
@@ -291,6 +292,15 @@ async def _vault(tenant: Tenant) -> Sequence[Check]:
         seen = f"{vault.trouble}: protected values are shut, and forgotten texts are not recognised"
         return [checks.degraded("vault", seen, vault.hint)]
     return [checks.ok("vault", "the key is the one the store was written with")]
+
+
+async def _forgetting(tenant: Tenant) -> Sequence[Check]:
+    waiting = await tenant.forgetting.pending()
+    if not waiting:
+        return [checks.ok("forgetting", "none is waiting")]
+    places = sorted({place for receipt in waiting for place in receipt.unreachable})
+    seen = f"{len(waiting)} not finished, the oldest of {waiting[0].at:%Y-%m-%d %H:%M} UTC: {'; '.join(places)}"
+    return [checks.degraded("forgetting", seen, "it goes on by itself when the place can be reached")]
 
 
 async def _arms(tenant: Tenant) -> Mapping[str, str]:

@@ -34,7 +34,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     never_again: bool = False
     suggestion: str | None = None
     texts: tuple[str, ...] = ()
-    """What was destroyed, in normal form, to be looked for where only the texts tell; gone with the plan."""
+    """What was destroyed, in normal form, to be looked for where only the texts tell; gone with the plan. Empty for a
+    person, whose names tell."""
 
 
 class Destroyed(msgspec.Struct):
@@ -93,7 +94,7 @@ def destroy(act: Act, plan: Plan, vault: KeyedVault) -> Destroyed:
             counts["uses"] += uses.forget_bank(act.tx, bank.name)
         act.tx.append("bank.wiped", bank.name, act.origin, bank=bank.name, owner=bank.owner, before=encode(bank))
     counted = {name: count for name, count in counts.items() if count}
-    return Destroyed(ids, counted, list(texts.all), _named(act, names, owners))
+    return Destroyed(ids, counted, [] if names.names else list(texts.all), _named(act, names, owners))
 
 
 def destroy_paths(act: Act, paths: Sequence[str]) -> int:

@@ -32,15 +32,24 @@ class ForgettingRow(msgspec.Struct, frozen=True):
 
 def put(tx: Transaction, row: ForgettingRow) -> None:
     """Write how far a forgetting has come."""
-    tx.run(_SQL["put"], row.id, row.at, row.state, " ".join(row.steps), row.plan, encode(row.receipt))
+    tx.run(_SQL["put"], row.id, row.at, row.state, "|".join(row.steps), row.plan, encode(row.receipt))
 
 
 async def pending(readers: Readers) -> list[ForgettingRow]:
     """Give the forgettings that are not finished, the oldest first."""
-    return [
-        ForgettingRow(id, at, state, tuple(steps.split()), plan, _decode_receipt(receipt))
-        for id, at, state, steps, plan, receipt in await readers.all(_SQL["pending"])
-    ]
+    return [_row(values) for values in await readers.all(_SQL["pending"])]
+
+
+async def read(readers: Readers, id: str) -> ForgettingRow:
+    """Give a forgetting as it is now."""
+    values = await readers.one(_SQL["by_id"], (id,))
+    assert values is not None
+    return _row(values)
+
+
+def _row(values: tuple[Any, ...]) -> ForgettingRow:
+    id, at, state, steps, plan, receipt = values
+    return ForgettingRow(id, at, state, tuple(filter(None, steps.split("|"))), plan, _decode_receipt(receipt))
 
 
 def memories(tx: Transaction, bank: int | None = None) -> Iterator[tuple[Any, ...]]:

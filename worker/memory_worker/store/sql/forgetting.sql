@@ -6,6 +6,9 @@ ON CONFLICT (id) DO UPDATE SET state = excluded.state, steps = excluded.steps, p
 -- name: pending
 SELECT id, at, state, steps, plan, receipt FROM forgettings WHERE state = 'pending' ORDER BY at, id;
 
+-- name: by_id
+SELECT id, at, state, steps, plan, receipt FROM forgettings WHERE id = ?;
+
 -- name: memories
 SELECT id, bank, record FROM memories WHERE state <> 'forgotten' AND id > ? ORDER BY id LIMIT ?;
 
