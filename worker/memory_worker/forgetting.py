@@ -55,6 +55,8 @@ MENTIONS_SHOWN = 200
 """Most texts one reply shows for selection; the count is of all."""
 RETRY_S = 5.0
 """Pause before a step is tried again whose place was out of reach, in seconds."""
+STUCK_S = 300.0
+"""Age from which a forgetting that nothing keeps waiting is told of as not finished, in seconds."""
 BUS_PLACES = ("turn stream", "event streams")
 """Steps that need the bus."""
 
@@ -251,8 +253,10 @@ class Forgetting:
         await self._store.write(work)
 
     async def pending(self) -> list[Receipt]:
-        """The receipts of forgettings that are not finished, the oldest first."""
-        return [row.receipt for row in await forgetting.pending(self._store.readers)]
+        """The receipts of forgettings that wait for a place, or take longer than any should, the oldest first."""
+        late = self._store.clock.now() - STUCK_S
+        rows = await forgetting.pending(self._store.readers)
+        return [row.receipt for row in rows if row.receipt.unreachable or row.at < late]
 
     async def _advance(self, row: ForgettingRow, caller: Caller, *, tell: bool = False) -> ForgettingRow:
         """Take the steps that are left, each recorded when done; a place out of reach is named and comes later."""

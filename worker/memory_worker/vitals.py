@@ -298,7 +298,7 @@ async def _forgetting(tenant: Tenant) -> Sequence[Check]:
     waiting = await tenant.forgetting.pending()
     if not waiting:
         return [checks.ok("forgetting", "none is waiting")]
-    places = sorted({place for receipt in waiting for place in receipt.unreachable})
+    places = sorted({place for receipt in waiting for place in receipt.unreachable}) or ["see the worker's log"]
     seen = f"{len(waiting)} not finished, the oldest of {waiting[0].at:%Y-%m-%d %H:%M} UTC: {'; '.join(places)}"
     return [checks.degraded("forgetting", seen, "it goes on by itself when the place can be reached")]
 
