@@ -302,10 +302,13 @@ class CrashRun:
         await client.close()
 
     async def _not_taken(self) -> int:
-        """Turns on the stream that the worker has yet to acknowledge."""
+        """Turns on the stream that the worker has yet to acknowledge; -1 while the bus is too busy to tell."""
         subjects = Subjects()
-        async with await Bus.connect(load_credentials(self.credentials("admin")), name="admin") as bus:
-            info = await jetstream.call(bus, f"CONSUMER.INFO.{subjects.turn_stream}.{TURN_CONSUMER}")
+        try:
+            async with await Bus.connect(load_credentials(self.credentials("admin")), name="admin") as bus:
+                info = await jetstream.call(bus, f"CONSUMER.INFO.{subjects.turn_stream}.{TURN_CONSUMER}", within=30.0)
+        except BusError:
+            return -1
         return int(info["num_pending"]) + int(info["num_ack_pending"])
 
     def _rows(self, sql: str) -> Sequence[tuple[object, ...]]:

@@ -34,7 +34,7 @@ from memory_contracts.functions.review import (
 )
 from memory_contracts.records import Alias, Memory, ProposedChange
 from memory_worker.gate import filing
-from memory_worker.store import Caller, Origin, Transaction
+from memory_worker.store import Caller, Origin, Transaction, ledger
 from tests.gate.conftest import ANA, BEN, CODER, CONSOLIDATE, SENSOR, World, code_of, said
 
 
@@ -380,7 +380,11 @@ async def test_removal_of_many_is_undone(world: World) -> None:
 
     def ask(tx: Transaction) -> str:
         act = world.gate.act(tx, ANA, Origin.of(ANA, "files", "file"))
-        return filing.ask_removal(act, "main", [memory.id for memory in kept], ["style"], "the folder is gone").id
+        asked = filing.ask_removal(act, "main", [memory.id for memory in kept], ["style"], "the folder is gone").id
+        gone = [ledger.FileEntry(f"{memory.id}.md", "main", "memory", memory.id, 1, b"", asked) for memory in kept]
+        gone.append(ledger.FileEntry("style.md", "main", "rule", "style", 1, b"", asked))
+        ledger.record(tx, ledger.LedgerChange(entries=gone))
+        return asked
 
     held = await world.store.write(ask)
     assert len(await world.live()) == 3
