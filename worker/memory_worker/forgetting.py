@@ -1,7 +1,7 @@
 """Carries out forgettings: one stroke over store, index, files, bus and memory, which resumes after a crash."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -347,12 +347,23 @@ class Forgetting:
         # A bank in the trash may share its name with a live one, whose files are not its own.
         wiped = None if plan.bank is None else await self._gate.directory.named(plan.bank)
         bank = plan.bank if wiped is not None and wiped.n == plan.bank_n else None
-        erased = await self._files.erase(plan.memory_ids, plan.names, bank)
+        announced = set(plan.paths)
+
+        async def announce(paths: Sequence[str]) -> None:
+            """Keep the paths in the plan: once the files are gone nothing else tells what was told about them."""
+            nonlocal row
+            announced.update(paths)
+            kept = msgspec.structs.replace(plan, paths=tuple(sorted(announced)))
+            row = msgspec.structs.replace(row, plan=msgspec.json.encode(kept))
+            await self._store.write(lambda tx: forgetting.put(tx, row))
+
+        erased = await self._files.erase(plan.memory_ids, plan.names, bank, announce, plan.paths)
         self._failpoint("forgetting.files.removed")
+        paths = sorted(announced)
         counts = {"files": erased.files, "archives": erased.archives}
-        if erased.paths:
+        if paths:
             origin = Origin.of(caller, row.id, "forget")
-            await self._store.write(lambda tx: destroy_paths(self._gate.act(tx, caller, origin), erased.paths))
+            await self._store.write(lambda tx: destroy_paths(self._gate.act(tx, caller, origin), paths))
             self._store.drop_tail()
             self._contexts.drop_caches()
         return await self._done(row, "files", counts)

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 
 import msgspec
 
@@ -15,6 +15,14 @@ ARCHIVE_SUFFIX = ".tar.gz"
 """Ending of the archives that the worker makes."""
 
 
+Announce = Callable[[Sequence[str]], Awaitable[None]]
+"""Is told paths."""
+
+
+async def _to_nobody(paths: Sequence[str]) -> None:
+    pass
+
+
 class Erased(msgspec.Struct, frozen=True):
     """What was destroyed. `left` names files that still hold one of the words and are a person's own to correct."""
 
@@ -25,30 +33,34 @@ class Erased(msgspec.Struct, frozen=True):
 
 
 async def erase(
-    disk: Disk, ledger: Ledger, memory_ids: Collection[str], words: Collection[str], bank: str | None = None
+    disk: Disk,
+    ledger: Ledger,
+    memory_ids: Collection[str],
+    words: Collection[str],
+    bank: str | None = None,
+    announce: Announce = _to_nobody,
 ) -> Erased:
     """Remove the files of memories whether a person changed them or not, copies in the trash, and whole archives.
 
     An archive cannot be cut, so each one the worker made is removed: a fresh export leaves the destroyed memories out.
-    Of `bank`, which is wiped, every file goes but the one of its settings.
+    Of `bank`, which is wiped, every file goes but the one of its settings. `announce` is told the paths before any is
+    removed: after a crash in between nothing on disk would tell them any more.
     """
     ids = sorted(memory_ids)
     paths = {entry.path for entry in await ledger.anywhere(ids)}
-    removed, archives, holding = await asyncio.to_thread(_destroy, disk, paths, ids, Names(sorted(words)), bank)
+    removed, holding = await asyncio.to_thread(_find, disk, paths, ids, Names(sorted(words)), bank)
     # A file that is no record's holds the words for nobody; one of a record that stays is that record's.
     recorded = await ledger.of_paths(holding)
-    strays = sorted(set(holding) - recorded.keys())
-    await asyncio.to_thread(disk.apply, [Remove(path) for path in strays])
-    removed.update(strays)
+    removed.update(set(holding) - recorded.keys())
+    await announce(sorted(removed))
+    archives = await asyncio.to_thread(_remove, disk, removed, bool(ids) or bank is not None)
     await ledger.forget(ids)
     left = tuple(layout.printable(path) for path in holding if path in recorded)
     return Erased(len(removed), archives, tuple(sorted(removed)), left)
 
 
-def _destroy(
-    disk: Disk, paths: set[str], ids: list[str], names: Names, bank: str | None
-) -> tuple[set[str], int, list[str]]:
-    """On a thread: remove by recorded path, and whatever else names one of the ids."""
+def _find(disk: Disk, paths: set[str], ids: list[str], names: Names, bank: str | None) -> tuple[set[str], list[str]]:
+    """On a thread: what goes, by recorded path, id or bank; and what else holds one of the names."""
     marks = [memory_id.encode() for memory_id in ids]
     folder = None if bank is None else layout.bank_folder(bank)
     removed = set(paths)
@@ -62,14 +74,19 @@ def _destroy(
             removed.add(path)
         elif names.within(path) or names.within_json(look.data):
             left.append(path)
-    disk.apply([Remove(path) for path in sorted(removed)])
+    return removed, left
+
+
+def _remove(disk: Disk, paths: Collection[str], exports: bool) -> int:
+    """On a thread: remove files, and every archive the worker made; gives how many archives."""
+    disk.apply([Remove(path) for path in sorted(paths)])
     archives = 0
-    if ids or bank is not None:
+    if exports:
         for name, is_folder in disk.entries(layout.EXPORTS):
             if not is_folder and name.endswith(ARCHIVE_SUFFIX):
                 os.unlink(disk.root / layout.EXPORTS / name)
                 archives += 1
-    return removed, archives, left
+    return archives
 
 
 def _every_file(disk: Disk) -> Iterator[str]:

@@ -124,9 +124,13 @@ class Problems:
                     log.warning("files.notice_failed", code=error.code)
         return [problem.path for problem in solved]
 
-    async def clear_below(self, folder: str) -> list[str]:
-        """Forget the problems of a folder that was moved away; gives the paths."""
-        return await self.clear([path for path, problem in self._known.items() if problem.folder == folder])
+    def below(self, folder: str) -> list[str]:
+        """Give the unreadable files of a folder, by path."""
+        return [path for path, problem in self._known.items() if problem.folder == folder]
+
+    async def clear_below(self, folder: str) -> None:
+        """Forget the problems of a folder that was moved away."""
+        await self.clear(self.below(folder))
 
     def _write(self, problems: Sequence[FileProblem]) -> None:
         """On a thread: list problems in the folder; a listing that cannot be written is no reason to stop."""

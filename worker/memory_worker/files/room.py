@@ -1,7 +1,7 @@
 """The file room of one tenant: runs the mirror and the reading of hand edits, one at a time."""
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 import msgspec
@@ -11,7 +11,7 @@ from memory_worker.clock import Clock
 from memory_worker.files import layout
 from memory_worker.files.disk import Disk
 from memory_worker.files.edits import Edits, Read
-from memory_worker.files.erasing import Erased, erase
+from memory_worker.files.erasing import Announce, Erased, erase
 from memory_worker.files.mirror import Mirror
 from memory_worker.files.ports import Commands, Feed, FilesSettings, Ledger, Snapshot
 from memory_worker.files.problems import Problems
@@ -171,19 +171,30 @@ class FileRoom:
         async with self._lock:
             await self._mirror_now()
 
-    async def erase(self, memory_ids: Collection[str], words: Collection[str] = (), bank: str | None = None) -> Erased:
+    async def erase(
+        self,
+        memory_ids: Collection[str],
+        words: Collection[str] = (),
+        bank: str | None = None,
+        announce: Announce | None = None,
+        announced: Collection[str] = (),
+    ) -> Erased:
         """Destroy every copy of those memories in files, trash and archives, and all files of a `bank` that is wiped.
 
-        Gives the counts and the paths that still hold one of `words` (a forgotten person's names).
+        Gives the counts and the paths that still hold one of `words` (a forgotten person's names). `announce` is told
+        every path that goes, or of which a note goes, before it does; `announced` are those of a try that broke off.
         """
         async with self._lock:
             await self._mirror_now()
-            erased = await erase(self.disk, self._ledger, memory_ids, words, bank)
-            await self._problems.clear(erased.paths)
-            if bank is None:
-                return erased
-            # The mirror empties the folder of a wiped bank before anybody else comes to it.
-            noted = await self._problems.clear_below(layout.bank_folder(bank))
+            # The mirror empties the folder of a wiped bank before anybody else comes to it: the notes know what was in.
+            noted = [] if bank is None else self._problems.below(layout.bank_folder(bank))
+
+            async def told(paths: Sequence[str]) -> None:
+                if announce is not None:
+                    await announce(sorted({*paths, *noted}))
+
+            erased = await erase(self.disk, self._ledger, memory_ids, words, bank, told)
+            await self._problems.clear({*erased.paths, *noted, *announced})
         return msgspec.structs.replace(erased, paths=tuple(sorted({*erased.paths, *noted})))
 
     async def status(self) -> FilesStatus:

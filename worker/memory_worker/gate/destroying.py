@@ -33,6 +33,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     keep: tuple[str, ...] = ()
     never_again: bool = False
     suggestion: str | None = None
+    paths: tuple[str, ...] = ()
+    """Files that are removed: what was told about them goes as well."""
     texts: tuple[str, ...] = ()
     """What was destroyed, in normal form, to be looked for where only the texts tell; gone with the plan. Empty for a
     person, whose names tell."""
