@@ -221,3 +221,16 @@ async def test_forgetting_looks_into_the_vault(world: World) -> None:
     await forget(world, *names)
     assert await world.store.readers.all("SELECT memory FROM vault") == [(kept.id,)]
     assert json.dumps("zinnia") not in await dump(world)
+
+
+async def test_a_turn_waits_for_the_key(world: World) -> None:
+    """Without the key a turn that says a protected value is put off whole, so that nothing of it is lost."""
+    vault = world.gate.vault
+    assert isinstance(vault, KeyedVault)
+    await world.review.property_propose(ANA, PropertyProposeRequest(name="code", protected=True))
+    items = (said("The kettle is red"), said("It is zinnia", claim=Claim(entity="Safe", property="code", value="z")))
+    vault.lock("tenant.key is missing", "put it back")
+    assert await code_of(world.turn("t1", *items)) == "unavailable"
+    assert await world.live() == {}
+    vault.use(b"k" * 32)
+    assert (await world.turn("t1", *items)).created == 2
