@@ -36,7 +36,9 @@ class StoreIndexFeed:
         kind = row.type.partition(".")[0]
         if kind == "memory":
             if row.after is None:
-                return [MemoryGone(row.seq, row.target, row.bank)]
+                # Emptied by a forgetting: of its own memory, or of one that stays and had the person in an old state.
+                found = [memory for memory in await self.memories([row.target]) if memory.state in INDEXED_STATES]
+                return [MemoryPut(row.seq, found[0])] if found else [MemoryGone(row.seq, row.target, row.bank)]
             memory = memories.decode(row.after)
             if memory.state in INDEXED_STATES:
                 return [MemoryPut(row.seq, memory)]

@@ -338,7 +338,10 @@ class Forgetting:
         return tuple(left)
 
     async def _rebuild_index(self, row: ForgettingRow, plan: Plan, caller: Caller) -> ForgettingRow:
-        await self._recall.rebuild()
+        await self._recall.drop(plan.texts)
+        if plan.names:
+            # The names tell where else to look; the texts of a person need not stay until every place is reached.
+            row = msgspec.structs.replace(row, plan=msgspec.json.encode(msgspec.structs.replace(plan, texts=())))
         return await self._done(row, "index")
 
     async def _erase_files(self, row: ForgettingRow, plan: Plan, caller: Caller) -> ForgettingRow:

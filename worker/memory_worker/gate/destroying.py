@@ -36,8 +36,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     paths: tuple[str, ...] = ()
     """Files that are removed: what was told about them goes as well."""
     texts: tuple[str, ...] = ()
-    """What was destroyed, in normal form, to be looked for where only the texts tell; gone with the plan. Empty for a
-    person, whose names tell."""
+    """What was destroyed, in normal form, to be looked for where only the texts tell. Gone with the plan; of a person,
+    whose names tell more, as soon as the index is clean."""
 
 
 class Destroyed(msgspec.Struct):
@@ -57,7 +57,8 @@ def destroy(act: Act, plan: Plan, vault: KeyedVault) -> Destroyed:
     targets = _targets(act, plan, names, keep, vault)
     ids = [memory_id for memory_id, _, _ in targets]
     states = _states(act, targets)
-    texts = Texts(normalise(memory.text) for memory in states)
+    wordings = list(dict.fromkeys(normalise(memory.text) for memory in states))
+    texts = Texts(wordings)
     holds = _holder(names, ids, texts)
     counts: dict[str, int] = {}
     owners = {bank.n: bank.bank for bank in banks.all_of(act.tx)}
@@ -96,7 +97,7 @@ def destroy(act: Act, plan: Plan, vault: KeyedVault) -> Destroyed:
             counts["uses"] += uses.forget_bank(act.tx, bank.name)
         act.tx.append("bank.wiped", bank.name, act.origin, bank=bank.name, owner=bank.owner, before=encode(bank))
     counted = {name: count for name, count in counts.items() if count}
-    return Destroyed(ids, counted, [] if names.names else list(texts.all), _named(act, names, owners))
+    return Destroyed(ids, counted, wordings, _named(act, names, owners))
 
 
 def destroy_paths(act: Act, paths: Sequence[str]) -> int:

@@ -1,7 +1,7 @@
 """The index of one tenant: applies changes, searches banks, without a bus, a store or a thread."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -10,7 +10,7 @@ import regex
 
 from memory_contracts.records import Memory
 from memory_worker.recall import plan as plans
-from memory_worker.recall.analysis import fold, forget_cache, groups_of
+from memory_worker.recall.analysis import analysed, fold, forget_cache, groups_of
 from memory_worker.recall.bank import BankIndex, digest
 from memory_worker.recall.embedder import Embedder, InlineEmbedder
 from memory_worker.recall.entities import EntityTable
@@ -31,6 +31,15 @@ NAME_PRIOR = 200
 """Rows added to a bank when that share is taken, so that a small bank is not mistaken for one about a single name."""
 FOUND_STATES = ("live", "superseded")
 """States of memories that the index holds."""
+
+
+PROOFS_MAX = 8
+"""Most memories that are looked at for proof that they have a word of a destroyed text too."""
+
+
+def words_of(text: str) -> set[str]:
+    """The unstemmed words of a text, as they are kept for typing errors."""
+    return {word[0] for chunk in analysed(text) for word in chunk.words}
 
 
 class TenantIndex:
@@ -137,6 +146,30 @@ class TenantIndex:
         self.banks, self.waiting, self.seq = {}, {}, 0
         self.entities = EntityTable()
         forget_cache()
+
+    def compact(self) -> None:
+        """Drops every removed row with its words, in all banks, and the memory of analysed words."""
+        for bank in self.banks.values():
+            bank.compact()
+        forget_cache()
+
+    def spelled_in(self, texts: Iterable[str]) -> dict[str, dict[str, list[str]]]:
+        """By bank, the words kept for typing errors that stand in `texts`, with memories that may have them as well."""
+        words = {word for text in texts for word in words_of(text)}
+        found: dict[str, dict[str, list[str]]] = {}
+        for name, bank in self.banks.items():
+            for word in words & bank.surfaces.terms.keys():
+                rows = bank.live(bank.surfaces.terms[word]).rows[-PROOFS_MAX:]
+                ids = [i.decode() for i in bank.columns["id"][rows].tolist()]
+                found.setdefault(name, {})[word] = ids
+        return found
+
+    def drop_unproven(self, bank: str, words: Mapping[str, Sequence[str]], memories: Iterable[Memory]) -> None:
+        """Forgets the words kept for typing errors that none of their `memories` is seen to have."""
+        said = {memory.id: words_of(memory.text) for memory in memories}
+        gone = [word for word, ids in words.items() if not any(word in said.get(i, ()) for i in ids)]
+        if bank in self.banks:
+            self.banks[bank].surfaces.drop(gone)
 
     def meaning_of(self, scope: Sequence[str], text: str) -> str:
         """What the vector of a query is made of: the query without the names that are all over the banks.

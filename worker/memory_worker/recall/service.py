@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import structlog
 
+from memory_worker.recall.analysis import forget_cache
 from memory_worker.recall.bank import spoken
 from memory_worker.recall.embedder import BackgroundEmbedder, Embedder, InlineEmbedder
 from memory_worker.recall.feed import IndexFeed
@@ -29,6 +30,8 @@ SCAN_BATCH = 2_000
 """Memories read per step of a rebuild."""
 SNAPSHOT_SHARE = 10
 """A snapshot is written no sooner than after a change to one row in this many."""
+DROPPED_MAX = 100
+"""Most texts that are dropped one by one; for more the index is built anew."""
 RETRY_S = 5.0
 """Wait, in seconds, before a background step that failed is tried again."""
 
@@ -253,6 +256,28 @@ class RecallService:
         await self.catch_up()
         await self._write_snapshot()
         self._embed_now.set()
+
+    async def drop(self, texts: Sequence[str]) -> None:
+        """Leaves nothing in memory and on disk of memories that are gone from the store and said `texts`.
+
+        A word of theirs stays only where a memory that is there is seen to have it. Costs a compaction and a snapshot,
+        where `rebuild` reads and analyses every memory again.
+        """
+        if not self._ready or len(texts) > DROPPED_MAX:
+            await self.rebuild()
+            return
+        await self.catch_up()
+        async with self._catching_up:
+            self._generation += 1
+            await self._run(self._index.compact)
+            for bank, words in (await self._run(functools.partial(self._index.spelled_in, texts))).items():
+                ids = sorted({memory_id for proofs in words.values() for memory_id in proofs})
+                memories = await self._feed.memories(ids)
+                await self._run(functools.partial(self._index.drop_unproven, bank, words, memories))
+            # First the old files: should the new ones not be written, nothing is left all the same.
+            await self._run(self._snapshots.unlink_all)
+            await self._run(forget_cache)
+        await self._write_snapshot()
 
     async def drop_all(self) -> None:
         """Forgets everything held in memory and unlinks every snapshot file; recalls find nothing until `rebuild`."""

@@ -1,6 +1,7 @@
 """Finds the words of a bank that are one edit away from a misspelled one."""
 
 from array import array
+from collections.abc import Collection
 
 import numpy as np
 
@@ -57,6 +58,13 @@ class Surfaces:
         self.terms, self.buckets = {}, {}
         for word, term in kept.items():
             self.add(word, term)
+
+    def drop(self, words: Collection[str]) -> None:
+        """Forgets these words, whatever has their terms."""
+        gone = frozenset(words) & self.terms.keys()
+        if gone:
+            self.terms = {w: t for w, t in self.terms.items() if w not in gone}
+            self.keep(dict.fromkeys(self.terms.values(), 0))
 
     def near(self, word: str) -> list[str]:
         """The terms of the bank's words one edit from `word`, first letter kept, the closest in length first.
