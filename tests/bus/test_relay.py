@@ -14,6 +14,7 @@ from memory_contracts import BankChanged, ItemChanged, Subjects
 from memory_contracts import jetstream as js
 from memory_contracts.client import MemoryClient
 from memory_contracts.connection import Bus
+from memory_contracts.errors import FunctionError
 from memory_worker.bus import Relay, create_streams, stream_state
 from memory_worker.bus.erasing import next_message
 from memory_worker.bus.server import running_pid
@@ -342,3 +343,28 @@ async def test_deleted_stream_is_waited_for(
     await caught_up(relay)
     await relay.stop()
     assert await held(worker, EVENTS) == 3
+
+
+async def test_a_store_that_cannot_be_written_does_not_end_the_relay(
+    worker: Bus, store: TenantStore, clock: SetClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the disk under the relay's own state is full it waits; with room again it publishes what came."""
+    full = True
+    kept = store.set_meta
+
+    async def set_meta(key: str, value: str) -> None:
+        if full:
+            raise FunctionError("storage_full", "the disk is full; nothing was written")
+        await kept(key, value)
+
+    monkeypatch.setattr(store, "set_meta", set_meta)
+    relay = relay_of(worker, store, clock)
+    await relay.start()
+    await write(store, range(3))
+    await eventually(lambda: relay.last_error is not None, "the relay's meeting the full disk")
+    full = False
+    await write(store, range(3, 6))
+    await caught_up(relay)
+    await eventually(lambda: not relay.refused, "the relay's going on")
+    assert await held(worker, "MEMORY-EVENTS-local") == 6
+    await relay.stop()

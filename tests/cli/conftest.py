@@ -30,6 +30,8 @@ def environment(data_dir: Path, **more: str) -> dict[str, str]:
 class Running:
     """One `memory up` and the means to speak to it."""
 
+    MODULE = "memory_worker.cli"
+
     def __init__(self, data_dir: Path, *flags: str, **more: str) -> None:
         self.data_dir = data_dir
         self.env = environment(data_dir, **more)
@@ -37,7 +39,7 @@ class Running:
         with self.log.open("ab") as log:
             command = ("up", "--port", "0", "--http-port", "0", "--json", *flags)
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "memory_worker.cli", *command],
+                [sys.executable, "-m", self.MODULE, *command],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,

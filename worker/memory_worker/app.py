@@ -289,7 +289,7 @@ class App:
         vitals.watch_metrics(self.metrics, self.health)
         self._background(self.health.beat(), vitals.keep_sampling(self.metrics), self.systemd.keep_alive(self.health))
         if self._server is not None:
-            self._background(self._server.keep(bus))
+            self._background(self._server.keep(bus, lambda: any(t.relay.refused for t in tenants.opened().values())))
 
     def _background(self, *works: Coroutine[object, object, None]) -> None:
         """Run `works` until the end."""

@@ -15,7 +15,7 @@ import msgspec
 import structlog
 
 from memory_contracts import jetstream
-from memory_contracts.connection import BodyTooLarge, Bus, BusAway, BusClosed, BusError
+from memory_contracts.connection import BodyTooLarge, Bus, BusAway, BusClosed
 from memory_contracts.jetstream import BATCH_MAX, JetStreamError, Outgoing
 from memory_contracts.subjects import Subjects, event_stream, private_stream
 from memory_worker.bus.erasing import erase_oldest, erase_subject
@@ -159,6 +159,11 @@ class Relay:
         """Journal rows that are committed and not relayed."""
         return max(0, self._source.head - self._cursor)
 
+    @property
+    def refused(self) -> bool:
+        """Whether triggers wait because the bus did not take them when it was last asked."""
+        return self.lag > 0 and self.last_error is not None
+
     async def start(self) -> None:
         """Begin to relay."""
         state = await self._source.meta(STATE_KEY)
@@ -241,7 +246,7 @@ class Relay:
                     return
             except BusClosed:
                 return
-            except BusError as error:
+            except Exception as error:  # a full disk under our own state too: nothing may end the relay for good
                 self.last_error = str(error)
                 self._compare = True  # a stream that is gone refuses too, and may be another one when it is back
                 log.warning("relay.waiting", tenant=self._tenant, lag=self.lag, error=type(error).__name__)

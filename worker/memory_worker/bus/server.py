@@ -125,6 +125,11 @@ class EmbeddedServer:
             raise
         return server
 
+    async def restart(self) -> None:
+        """Stop the server in order and start it again, on the same port and store. Raises ServerError."""
+        await self._end()
+        await self.revive()
+
     async def revive(self) -> None:
         """Start a server that ended by itself again, on the same port and store. Raises ServerError."""
         if self.running:
@@ -138,6 +143,10 @@ class EmbeddedServer:
 
     async def stop(self) -> None:
         """Stop the server and wait until it is gone."""
+        await self._end()
+        self._lock.close()
+
+    async def _end(self) -> None:
         if self._process.stdin:
             self._process.stdin.close()
         try:
@@ -145,7 +154,6 @@ class EmbeddedServer:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self._lock.close()
 
     def reload(self) -> None:
         """Make the server read its users again."""

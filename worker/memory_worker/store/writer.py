@@ -4,6 +4,7 @@ import asyncio
 import queue
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
@@ -172,8 +173,8 @@ class Writer:
         _settle([(job, result, error)], None)
 
     def _run_group(self, group: Sequence[_Job]) -> None:
-        started = self._now()
-        transaction = Transaction(self._connection, started, self._failpoint)
+        began = time.perf_counter()
+        transaction = Transaction(self._connection, self._now(), self._failpoint)
         outcomes: list[tuple[_Job, Any, Exception | None]] = []
         after: Callable[[], None] | None = None
         try:
@@ -193,7 +194,7 @@ class Writer:
                 self._connection.execute("ROLLBACK")
             outcomes = [(job, None, error) for job in group]
         if self._observer is not None:
-            self._observer.committed(len(group), self._now() - started)
+            self._observer.committed(len(group), time.perf_counter() - began)
         _settle(outcomes, after)
 
     def _run_one(self, transaction: Transaction, work: Work) -> tuple[Any, Exception | None]:
