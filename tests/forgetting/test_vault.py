@@ -5,6 +5,7 @@ import sqlite3
 
 import pytest
 
+from memory_contracts.functions.banks import BankCreateRequest
 from memory_contracts.functions.memories import DeleteRequest, ListRequest, SaveRequest, UpdateRequest
 from memory_contracts.functions.operations import ValueRevealRequest
 from memory_contracts.functions.review import PropertyProposeRequest, SuggestRequest
@@ -234,3 +235,14 @@ async def test_a_turn_waits_for_the_key(world: World) -> None:
     assert await world.live() == {}
     vault.use(b"k" * 32)
     assert (await world.turn("t1", *items)).created == 2
+
+
+async def test_what_cannot_wait_is_counted(world: World) -> None:
+    """In a bank that holds changes back a turn's protected value is refused and counted, and stands nowhere."""
+    await world.gate.bank_create(ANA, BankCreateRequest(name="strict", review="all"))
+    await world.review.property_propose(ANA, PropertyProposeRequest(name="code", protected=True))
+    item = said("It is zinnia", claim=Claim(entity="Safe", property="code", value="zinnia"))
+    result = await world.turn("t1", item, bank="strict")
+    assert (result.created, result.awaiting_review) == (0, 0)
+    assert (await world.store.counters())["refused.protected"] == 1
+    assert "zinnia" not in await dump(world)

@@ -80,8 +80,6 @@ def decide(act: Act, bank: BankRow, draft: Draft, vault: Vault) -> SaveReply:
         if not held_back:
             return _protect(act, bank, draft, vault)
         # A suggestion and its journal row would carry the value in plain text.
-        if act.automatic:
-            return SaveReply(outcome="awaiting_review")
         raise forbidden(
             "this bank holds changes back, and a protected value cannot wait in a suggestion",
             "protected",

@@ -21,7 +21,8 @@ UNFIT = "unfit"
 RULED_OUT = "ruled_out"
 """Counted as refused: an item that was forgotten, or about somebody who is not to be learned about."""
 PROTECTED = "protected"
-"""Counted as refused: a standing instruction that holds a value which belongs into the vault; a rule is read out."""
+"""Counted as refused: a value that belongs into the vault, in a standing instruction, since a rule is read out, or in
+a bank that holds changes back, since it cannot wait in a suggestion."""
 
 
 class TurnItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,7 +112,7 @@ def _keep(act: Act, bank: BankRow, item: TurnItem, commit: TurnCommit, vault: Va
     except FunctionError as error:
         if error.code == "unavailable":
             raise  # the vault has no key: the turn waits for it instead of losing what it says
-        return UNFIT
+        return PROTECTED if error.field == "protected" else UNFIT
 
 
 def _bank(act: Act, name: str) -> BankRow:
