@@ -75,6 +75,20 @@ def test_a_long_value_is_cut(lines: Any) -> None:
     assert len(lines()[0]["id"]) == 301
 
 
+def test_a_log_that_cannot_be_written_breaks_nothing() -> None:
+    """A full disk under the log, or a reader of it that is gone, costs lines and never work."""
+
+    class Full(io.StringIO):
+        def flush(self) -> None:
+            raise OSError(28, "No space left on device")
+
+    logs.configure("info", stream=Full())
+    try:
+        logs.get_logger().error("relay.waiting")
+    finally:
+        logs.configure("info")
+
+
 def test_at_a_terminal_lines_are_for_people() -> None:
     """Without JSON the event is readable text."""
     stream = io.StringIO()

@@ -4,11 +4,12 @@ One canonical line per request and per turn carries ids, sizes, outcome and mill
 quotes, queries and secrets never goes into a log call; `_drop_content` is the net below that rule.
 """
 
+import contextlib
 import logging
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 import msgspec
 import structlog
@@ -51,10 +52,25 @@ def configure(level: LogLevel = "info", *, stream: TextIO | None = None, json: b
     structlog.configure(
         processors=processors,
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS["debug"]),
-        logger_factory=structlog.WriteLoggerFactory(stream),
+        logger_factory=structlog.WriteLoggerFactory(cast(TextIO, _Unfailing(stream))),
         cache_logger_on_first_use=True,
     )
     _route_standard_logging()
+
+
+class _Unfailing:
+    """Writes to a stream; a line that cannot be written (disk full, reader gone) is dropped and breaks nothing else."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.write(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.flush()
 
 
 def set_level(level: LogLevel) -> None:
