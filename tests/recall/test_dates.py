@@ -44,3 +44,16 @@ def test_a_memory_is_found_under_when_it_happened_and_what_it_names() -> None:
     """“Yesterday” in a text counts from when it was said."""
     terms = set(terms_of_memory("I went there yesterday", MONDAY, MONDAY))
     assert {"@2023-05-08", "@2023-05-07", "@2023-05", "@m05"} <= terms
+
+
+@pytest.mark.parametrize("text", ["9999-12", "December 31, 9999", "tomorrow", "next year", "next month", "next week"])
+def test_the_last_days_of_the_calendar_are_read_or_left_alone(text: str) -> None:
+    """A date at the end of the calendar never makes a text or a question unreadable."""
+    for reference in (datetime(9999, 12, 30, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)):
+        list(terms_of_memory(text, reference, reference))
+
+
+@pytest.mark.parametrize("text", ["yesterday", "last week", "99 years ago", "last month", "90 days ago"])
+def test_the_first_days_of_the_calendar_are_read_or_left_alone(text: str) -> None:
+    """What would lie before the calendar names no day."""
+    list(terms_of_memory(text, datetime(1, 1, 1, tzinfo=UTC), MONDAY))

@@ -20,7 +20,7 @@ from memory_worker.gate import proposals, revising
 from memory_worker.gate.access import bank_of, no_memory
 from memory_worker.gate.act import Act
 from memory_worker.gate.calendar import expires_at
-from memory_worker.gate.cleaning import clean_label, clean_labels, clean_names, clean_text
+from memory_worker.gate.cleaning import clean_instant, clean_label, clean_labels, clean_names, clean_text
 from memory_worker.gate.contradicting import firmly_against
 from memory_worker.gate.drafts import clean_claim
 from memory_worker.gate.lapsing import as_it_is
@@ -110,7 +110,7 @@ def _cleaned(act: Act, row: MemoryRow, bank: Bank, request: UpdateRequest) -> di
             raise FunctionError("pinned", "a pinned memory never expires", field="expires_at", hint="un-pin it first")
         if request.expires_at is not None and request.expires_at <= act.now:
             raise FunctionError("invalid_input", "expires_at lies in the past", field="expires_at")
-        fields["expires_at"] = request.expires_at
+        fields["expires_at"] = None if request.expires_at is None else clean_instant(request.expires_at, "expires_at")
     return fields
 
 

@@ -3,9 +3,14 @@
 import re
 import unicodedata
 from collections.abc import Iterable
+from datetime import UTC, datetime
 
 from memory_contracts.errors import invalid
 from memory_contracts.names import LABEL_MAX_CHARS, TEXT_MAX_CHARS
+
+EARLIEST = datetime(1, 1, 2, tzinfo=UTC)
+LATEST = datetime(9999, 12, 30, 23, 59, 59, tzinfo=UTC)
+"""The first and the last time that is kept: a day within the calendar, so that every zone can show it."""
 
 _FOLD = re.compile(r"[\s\x85\u2028\u2029]+")
 
@@ -59,3 +64,10 @@ def clean_names(values: Iterable[str], field: str) -> tuple[str, ...]:
         name = clean_text(value, f"{field}[{i}]", LABEL_MAX_CHARS)
         found.setdefault(unicodedata.normalize("NFKC", name).casefold(), name)
     return tuple(found.values())
+
+
+def clean_instant(at: datetime, field: str) -> datetime:
+    """Give a time in UTC. Raises `invalid_input` for one that some zone's calendar cannot show."""
+    if not EARLIEST <= at <= LATEST:
+        raise invalid(f"{field} lies outside {EARLIEST.date()} to {LATEST.date()}", field, "give a nearer time")
+    return at.astimezone(UTC)

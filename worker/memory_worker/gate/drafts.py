@@ -9,7 +9,7 @@ from memory_contracts.functions.memories import SaveRequest
 from memory_contracts.names import Confidence, Kind, Tier
 from memory_contracts.records import Claim, Source
 from memory_worker.gate.act import Act
-from memory_worker.gate.cleaning import clean_label, clean_labels, clean_names, clean_text
+from memory_worker.gate.cleaning import clean_instant, clean_label, clean_labels, clean_names, clean_text
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,8 +60,8 @@ def draft_of(act: Act, request: SaveRequest, tier: Tier, source: Source) -> Draf
         confidence=request.confidence,
         pinned=request.pinned,
         protected=request.protected,
-        occurred_at=request.occurred_at,
-        expires_at=request.expires_at,
+        occurred_at=None if request.occurred_at is None else clean_instant(request.occurred_at, "occurred_at"),
+        expires_at=None if request.expires_at is None else clean_instant(request.expires_at, "expires_at"),
     )
 
 

@@ -12,7 +12,7 @@ from memory_contracts.records import Bank, LearnedLine, Memory, Rule, Source
 from memory_worker.gate import proposals, revising, ruling
 from memory_worker.gate.access import insert_bank, may_write, no_bank
 from memory_worker.gate.act import Act
-from memory_worker.gate.cleaning import clean_document
+from memory_worker.gate.cleaning import clean_document, clean_instant
 from memory_worker.gate.contradicting import contradicted, is_firm
 from memory_worker.gate.drafts import Draft, draft_of, request_of
 from memory_worker.gate.refusing import words_of
@@ -68,6 +68,7 @@ def import_memories(act: Act, bank: str, records: Sequence[Memory], trust: bool,
 
 def _import_one(act: Act, bank: BankRow, record: Memory, trust: bool, vault: Vault) -> Imported:
     try:
+        record = _timed(record)
         draft = _draft(act, record, trust)
     except FunctionError as error:
         return Imported("refused", error.message)
@@ -105,6 +106,13 @@ def _import_one(act: Act, bank: BankRow, record: Memory, trust: bool, vault: Vau
         return Imported("held")
     revising.create(act, bank, draft, like=record)
     return Imported("created")
+
+
+def _timed(record: Memory) -> Memory:
+    """A record with its times in UTC. Raises `invalid_input` for one that no calendar shows."""
+    given = {name: getattr(record, name) for name in ("created_at", "updated_at", "last_seen_at", "expires_at")}
+    times = {name: clean_instant(at, name) for name, at in given.items() if at is not None}
+    return msgspec.structs.replace(record, **times)
 
 
 def _draft(act: Act, record: Memory, trust: bool) -> Draft:

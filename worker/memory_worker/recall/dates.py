@@ -4,6 +4,7 @@ Terms: `@2024-03-15` a day, `@2024-03` a month of a year, `@2024` a year, `@m03`
 of any year.
 """
 
+import calendar
 import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
@@ -113,11 +114,22 @@ def _absolute(match: regex.Match[str]) -> DateMention | None:
 
 
 def _month_end(first: date) -> date:
-    return (first.replace(day=28) + timedelta(days=4)).replace(day=1) - timedelta(days=1)
+    return first.replace(day=calendar.monthrange(first.year, first.month)[1])
 
 
-def _relative(match: regex.Match[str], today: date) -> DateMention:
-    g = match.groupdict()
+def _relative(match: regex.Match[str], today: date) -> DateMention | None:
+    try:
+        first, last = _days_meant(match.groupdict(), today)
+    except (ValueError, OverflowError):  # beside the first or the last day of the calendar
+        return None
+    term = (
+        f"@{first.isoformat()}" if first == last else f"@{first:%Y-%m}" if first.day == 1 else f"@{first.isoformat()}"
+    )
+    return DateMention(match.start(), match.end(), first, last, term)
+
+
+def _days_meant(g: dict[str, str], today: date) -> tuple[date, date]:
+    """The first and the last day of what is named relative to `today`."""
     first, last = today, today
     if g["yesterday"] or g["tomorrow"] or g["before"]:
         first = last = today + timedelta(days=1 if g["tomorrow"] else -1 if g["yesterday"] else -2)
@@ -136,10 +148,7 @@ def _relative(match: regex.Match[str], today: date) -> DateMention:
             first = last = today - timedelta(days=count)
         else:
             first, last = _period(today, g["nunit"], -count)
-    term = (
-        f"@{first.isoformat()}" if first == last else f"@{first:%Y-%m}" if first.day == 1 else f"@{first.isoformat()}"
-    )
-    return DateMention(match.start(), match.end(), first, last, term)
+    return first, last
 
 
 def _period(today: date, unit: str, step: int) -> tuple[date, date]:
