@@ -33,6 +33,10 @@ REASON_MAX_CHARS = 500
 LIST_LIMIT_DEFAULT = 50
 LIST_LIMIT_MAX = 200
 """Page size of list functions."""
+SEQ_MAX = 2**53 - 1
+"""Highest sequence number or count that a request may name: the largest that every JSON reader holds exactly."""
+CURSOR_MAX_CHARS = 1_024
+"""Longest cursor, in characters: it may hold a whole label, in whatever script."""
 RECALL_LIMIT_DEFAULT = 8
 RECALL_LIMIT_MAX = 100
 """Most memories one recall returns."""
@@ -59,9 +63,9 @@ Labels = Annotated[list[Label], Meta(max_length=LABELS_MAX)]
 Reason = Annotated[str, Meta(max_length=REASON_MAX_CHARS)]
 Ids = Annotated[list[Id], Meta(max_length=IDS_MAX)]
 Limit = Annotated[int, Meta(ge=1, le=LIST_LIMIT_MAX)]
-Cursor = Annotated[str, Meta(min_length=1, max_length=512)]
-Revision = Annotated[int, Meta(ge=1)]
-Seq = Annotated[int, Meta(ge=0)]
+Cursor = Annotated[str, Meta(min_length=1, max_length=CURSOR_MAX_CHARS)]
+Revision = Annotated[int, Meta(ge=1, le=SEQ_MAX)]
+Seq = Annotated[int, Meta(ge=0, le=SEQ_MAX)]
 
 
 def is_name(value: str) -> bool:

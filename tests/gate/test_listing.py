@@ -1,12 +1,15 @@
 """A bank is gone through page by page, in every order, and counted once."""
 
-from typing import Literal
+from typing import Any, Literal
 
+import msgspec
 import pytest
 
 from memory_contracts.errors import FunctionError
 from memory_contracts.functions.banks import BankListRequest
 from memory_contracts.functions.memories import DeleteRequest, ListReply, ListRequest, UpdateRequest
+from memory_contracts.functions.review import ChangesListRequest, EntityListRequest
+from memory_worker.gate import pages
 from tests.gate.conftest import ANA, World
 
 
@@ -82,6 +85,63 @@ async def test_a_cursor_of_something_else_is_refused(filled: World) -> None:
         with pytest.raises(FunctionError) as caught:
             await listed(filled, cursor=cursor)
         assert (caught.value.code, caught.value.field) == ("invalid_input", "cursor")
+
+
+@pytest.mark.parametrize(
+    "other", [{"order": "oldest"}, {"tag": "odd"}, {"state": "deleted"}, {"include_superseded": True}]
+)
+async def test_a_cursor_goes_with_the_list_it_was_made_for(filled: World, other: dict[str, Any]) -> None:
+    """With another filter or order rows would be missing without a word: it is refused, naming the field."""
+    first = await listed(filled)
+    assert first.cursor is not None
+    with pytest.raises(FunctionError) as caught:
+        await listed(filled, cursor=first.cursor, **other)
+    assert (caught.value.code, caught.value.field) == ("invalid_input", "cursor")
+
+
+async def test_a_page_may_be_longer_than_the_one_before(filled: World) -> None:
+    """How many rows a page has, and whether it is rendered, does not change the list."""
+    first = await listed(filled)
+    rest = await filled.gate.reading.list(ANA, ListRequest(limit=200, cursor=first.cursor, render=True))
+    assert len(first.memories) + len(rest.memories) == 8
+
+
+async def test_a_cursor_of_one_function_is_refused_by_another(filled: World) -> None:
+    """Memories, changes, histories and suggestions are lists of their own."""
+    first = await listed(filled)
+    with pytest.raises(FunctionError) as caught:
+        await filled.gate.reading.changes_list(ANA, ChangesListRequest(cursor=first.cursor))
+    assert (caught.value.code, caught.value.field) == ("invalid_input", "cursor")
+    changes = await filled.gate.reading.changes_list(ANA, ChangesListRequest(limit=2))
+    with pytest.raises(FunctionError) as caught:
+        await filled.gate.reading.changes_list(ANA, ChangesListRequest(limit=2, cursor=changes.cursor, after_seq=0))
+    assert (caught.value.code, caught.value.field) == ("invalid_input", "cursor")
+
+
+def test_a_cursor_beyond_every_row_is_refused() -> None:
+    """A forged place that no store has is told as such, not as a fault of the worker."""
+    request = ChangesListRequest()
+    for at in (1e30, -1e300, float(2**63)):
+        forged = msgspec.structs.replace(request, cursor=pages.to_cursor(request, pages.Position(at, "chg_1")))
+        with pytest.raises(FunctionError) as caught:
+            pages.from_cursor(forged)
+        assert (caught.value.code, caught.value.field) == ("invalid_input", "cursor")
+
+
+async def test_pages_by_name_hold_names_of_every_script(world: World) -> None:
+    """The longest name there is fits into a cursor that the contract takes."""
+    for number in range(3):
+        await world.save(ANA, f"Fact {number}", entities=[f"{number}" + "\U0001f980" * 127])
+    names: list[str] = []
+    cursor: str | None = None
+    while True:
+        asked = msgspec.json.encode(EntityListRequest(limit=1, cursor=cursor))
+        page = await world.review.entity_list(ANA, msgspec.json.decode(asked, type=EntityListRequest))
+        names += [entity.name[0] for entity in page.entities]
+        cursor = page.cursor
+        if cursor is None:
+            break
+    assert names == ["0", "1", "2"]
 
 
 async def test_a_bank_counts_what_has_lapsed_as_expired(filled: World) -> None:

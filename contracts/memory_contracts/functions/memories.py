@@ -91,6 +91,9 @@ class HistoryReply(Reply):
 class ListRequest(Request):
     """Page through a bank. `render` adds the page as readable text, grouped by tier and entity.
 
+    In the orders `newest` and `oldest` each memory comes once, whatever is written meanwhile; in `updated` one that
+    changes moves to the front. A cursor goes with the filters and the order it was made for.
+
     `protected_value` (human route) finds the memories whose protected text, claim, number or address is exactly that,
     but for spaces, punctuation and case; nothing else finds them by their value.
     """

@@ -48,26 +48,24 @@ class Looking(msgspec.Struct, frozen=True):
         banks = await self.directory.numbers(caller, request.bank)
         readers = self.store.readers
         found = await suggestions.page(
-            readers, banks, request.state, request.target, pages.after(request.cursor), request.limit + 1
+            readers, banks, request.state, request.target, pages.after(request), request.limit + 1
         )
         page = [row.suggestion for row in found[: request.limit]]
         counts = await suggestions.counts(readers, banks, request.target)
         cursor = None
         if len(found) > request.limit:
-            cursor = pages.to_cursor(pages.Position(to_seconds(page[-1].created_at), page[-1].id))
+            cursor = pages.to_cursor(request, pages.Position(to_seconds(page[-1].created_at), page[-1].id))
         return SuggestionListReply(suggestions=page, total=counts.get(request.state, 0), counts=counts, cursor=cursor)
 
     async def notice_list(self, caller: Caller, request: NoticeListRequest) -> NoticeListReply:
         """Page through the notices of the banks the caller sees, oldest first."""
         banks = await self.directory.numbers(caller, request.bank)
         readers = self.store.readers
-        found = await notices.page(
-            readers, banks, request.include_acked, pages.after(request.cursor), request.limit + 1
-        )
+        found = await notices.page(readers, banks, request.include_acked, pages.after(request), request.limit + 1)
         page = found[: request.limit]
         cursor = None
         if len(found) > request.limit:
-            cursor = pages.to_cursor(pages.Position(to_seconds(page[-1].at), page[-1].id))
+            cursor = pages.to_cursor(request, pages.Position(to_seconds(page[-1].at), page[-1].id))
         total = await notices.total(readers, banks, request.include_acked)
         return NoticeListReply(notices=page, total=total, cursor=cursor)
 
@@ -82,12 +80,12 @@ class Looking(msgspec.Struct, frozen=True):
         """Page through the entities that a live memory the caller sees names, by name."""
         banks = await self.directory.numbers(caller, request.bank)
         readers, now = self.store.readers, self.store.clock.now()
-        after = _name_position(request.cursor)
+        after = _name_position(request)
         found = await entities.page(readers, banks, request.query, after, request.limit + 1, now)
         page = found[: request.limit]
         cursor = None
         if len(found) > request.limit:
-            cursor = pages.to_cursor(pages.NamePosition(page[-1].name, page[-1].id))
+            cursor = pages.to_cursor(request, pages.NamePosition(page[-1].name, page[-1].id))
         total = await entities.total(readers, banks, request.query, now)
         return EntityListReply(entities=page, total=total, cursor=cursor)
 
@@ -166,6 +164,6 @@ def _rank(memory: Memory) -> tuple[bool, int, int, float]:
     )
 
 
-def _name_position(cursor: str | None) -> tuple[str, str] | None:
-    position = pages.read_cursor(cursor, pages.NamePosition)
+def _name_position(request: EntityListRequest) -> tuple[str, str] | None:
+    position = pages.read_cursor(request, pages.NamePosition)
     return None if position is None else (position.name, position.id)

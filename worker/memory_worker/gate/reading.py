@@ -69,12 +69,12 @@ class Reading:
     async def history(self, caller: Caller, request: HistoryRequest) -> HistoryReply:
         """Read every change of one memory, oldest first."""
         await self.visible_memory(caller, request.id)
-        position = pages.from_cursor(request.cursor)
+        position = pages.from_cursor(request)
         after = int(position.at) if position else 0
         found = await journal.of_target(self._store.readers, request.id, after, request.limit + 1)
         rows = found[: request.limit]
         more = len(found) > request.limit
-        cursor = pages.to_cursor(pages.Position(rows[-1].seq, rows[-1].id)) if more else None
+        cursor = pages.to_cursor(request, pages.Position(rows[-1].seq, rows[-1].id)) if more else None
         return HistoryReply(revisions=[journal.change_of(row) for row in rows], cursor=cursor)
 
     async def list(self, caller: Caller, request: ListRequest) -> ListReply:
@@ -87,7 +87,7 @@ class Reading:
         readers = self._store.readers
         if keep is None:
             return ListReply(memories=[], total=0, text=self._render(bank.bank.name, [], 0) if request.render else None)
-        position = pages.read_cursor(request.cursor, pages.CountedPosition)
+        position = pages.read_cursor(request, pages.CountedPosition)
         after = None if position is None else (position.at, position.id)
         found = await memories.page(readers, keep, request.order, after, request.limit + 1, now)
         # Counting reads the whole bank, so the pages that follow the first do not count again.
@@ -97,7 +97,7 @@ class Reading:
         if len(found) > request.limit:
             last = page[-1]
             at = last.updated_at if request.order == "updated" else last.created_at
-            cursor = pages.to_cursor(pages.CountedPosition(to_seconds(at), last.id, total))
+            cursor = pages.to_cursor(request, pages.CountedPosition(to_seconds(at), last.id, total))
         text = self._render(bank.bank.name, page, total) if request.render else None
         return ListReply(memories=page, total=total, cursor=cursor, text=text)
 
@@ -167,7 +167,7 @@ class Reading:
             route=route,
             principal=principal,
         )
-        position = pages.from_cursor(request.cursor)
+        position = pages.from_cursor(request)
         limit = request.limit + 1
         if request.after_seq is not None:
             start = int(position.at) if position else request.after_seq
@@ -177,7 +177,7 @@ class Reading:
             found = await journal.newest(self._store.readers, keep, start, limit)
         rows = found[: request.limit]
         more = len(found) > request.limit
-        cursor = pages.to_cursor(pages.Position(rows[-1].seq, rows[-1].id)) if more else None
+        cursor = pages.to_cursor(request, pages.Position(rows[-1].seq, rows[-1].id)) if more else None
         return ChangesListReply(changes=[journal.change_of(row) for row in rows], cursor=cursor)
 
     async def _known_bank(self, caller: Caller, name: str) -> None:
