@@ -90,7 +90,9 @@ class Transaction:
         """Append a journal row and, where its type is published, give it the next number of its bank."""
         bank_seq: int | None = None
         if type in PUBLISHED_TYPES:
-            counted = self.one(_SQL["next_bank_seq"], bank)
+            if self.run(_SQL["raise_bank_seq"], bank) == 0:
+                self.run(_SQL["first_bank_seq"], bank)
+            counted = self.one(_SQL["bank_seq"], bank)
             assert counted is not None
             bank_seq = counted[0]
         values = (
