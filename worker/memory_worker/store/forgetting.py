@@ -101,9 +101,10 @@ def empty_memory(tx: Transaction, memory_id: str, record: bytes, mark: bytes) ->
         ("memory_tags", "memory"),
         ("memory_entities", "memory"),
         ("claims", "memory"),
-        ("vault", "memory"),
     ):
         tx.run(f"DELETE FROM {table} WHERE {column} = ?", memory_id)  # noqa: S608 - names from the line above
+    if tx.one(_SQL["has_sealed"], memory_id) is not None:  # a deletion that cascades costs, found or not
+        unseal(tx, memory_id)
     tx.run(_SQL["empty_journal_of"], memory_id)
 
 

@@ -129,6 +129,9 @@ SELECT owner, wrapped FROM vault_keys LIMIT 1;
 -- name: mark_value
 INSERT OR IGNORE INTO vault_values (exact, ref) VALUES (?, ?);
 
+-- name: has_sealed
+SELECT 1 FROM vault WHERE memory = ?;
+
 -- name: unseal
 DELETE FROM vault WHERE memory = ?;
 
