@@ -10,6 +10,7 @@ from pathlib import Path
 from prometheus_client.parser import text_string_to_metric_families
 
 from memory_contracts import jetstream
+from memory_contracts.client import MemoryClient
 from memory_contracts.connection import Bus
 from memory_contracts.credentials import load_credentials
 from tests.cli.conftest import Running, Start, until
@@ -48,6 +49,21 @@ def scrape(running: Running) -> dict[str, float]:
 def test_the_readme_lists_exactly_what_is_exposed(running: Running) -> None:
     """Who builds a dashboard from the README finds every metric, and there is none that it does not name."""
     assert scrape(running).keys() == named_in_the_readme()
+
+
+def test_arms_are_counted_for_what_turns_are_given(running: Running) -> None:
+    """What a turn is given is most of what recall does, so its arms count like those of a recall."""
+    running.json("save", "The walnut lies in the drawer")
+
+    async def given() -> None:
+        credentials = running.data_dir / "credentials" / "system-harness.json"
+        async with await MemoryClient.connect(credentials) as harness:
+            await harness.context(session_id="counted", message="Where is the walnut?")
+
+    for ask in (lambda: asyncio.run(given()), lambda: running.json("recall", "walnut")):
+        before = scrape(running)["memory_recall_arms_total"]
+        ask()
+        assert scrape(running)["memory_recall_arms_total"] == before + 3
 
 
 def test_every_metric_moves(start: Start, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Small adapters between rooms that do not know each other: recall for context and extraction, banks for turns."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +43,13 @@ def arm_report(arm: Arm) -> ArmReport:
 
 
 class ContextRecaller:
-    """Recall as the context room asks it."""
+    """Recall as the context room asks it; `observer` is told how each arm ended and the seconds it took."""
 
-    def __init__(self, recall: RecallService) -> None:
+    def __init__(
+        self, recall: RecallService, observer: Callable[[str, str, float], None] = lambda arm, state, seconds: None
+    ) -> None:
         self._recall = recall
+        self._observer = observer
 
     async def recall(
         self, scope: Sequence[str], text: str, *, about: Sequence[str], limit: int, deadline_ms: float, explain: bool
@@ -54,6 +57,8 @@ class ContextRecaller:
         """Find live memories for a turn's message; handles are a boost, not a filter."""
         query = RecallQuery(text=text, limit=limit, boost_about=tuple(about), deadline_ms=deadline_ms, explain=explain)
         outcome = await self._recall.recall(scope, query)
+        for arm in outcome.arms:
+            self._observer(arm.name, arm.state, arm.ms / 1_000)
         return RecallAnswer(
             found=[Scored(found.memory, found.score, found.arms) for found in outcome.memories],
             mode=outcome.mode,

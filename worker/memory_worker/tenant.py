@@ -70,6 +70,10 @@ class Observer(WriterObserver, Protocol):
         """Memories lapsed."""
         ...
 
+    def arm(self, arm: str, state: str, seconds: float) -> None:
+        """An arm of recall looked for what a turn is given."""
+        ...
+
     def sibling(self, sibling: str, outcome: str, seconds: float) -> None:
         """A sibling was asked."""
         ...
@@ -118,7 +122,7 @@ class Tenant:
         self.sessions = _session_manager(shared, name)
         self.contexts = ContextService(
             self.store,
-            ContextRecaller(self.recall),
+            ContextRecaller(self.recall, shared.observer.arm),
             GateBankMaker(self.gate),
             self.sessions,
             context_settings(settings),

@@ -15,7 +15,7 @@ from memory_contracts import jetstream
 from memory_contracts.errors import FunctionError
 from memory_contracts.functions.base import Reply
 from memory_contracts.functions.operations import Check, DoctorReply, ExtractionStatusReply
-from memory_contracts.functions.recalling import PreviewReply, RecallReply
+from memory_contracts.functions.recalling import RecallReply
 from memory_contracts.subjects import Subjects
 from memory_worker.bus import Bus, CallInfo, Handler, Intake, StreamDrift, verify_streams
 from memory_worker.clock import Clock
@@ -207,12 +207,12 @@ class Vitals:
             metrics.refused(key.removeprefix("refused."), int(rise))
 
     def watch_answers(self, handlers: dict[str, Handler], metrics: Metrics) -> dict[str, Handler]:
-        """Count what the answers of recall and preview tell about the arms and about cuts."""
+        """Count what answers tell about cuts, and those of recall about its arms; context tells of its own."""
 
         def watched(function: str, handler: Handler) -> Handler:
             async def handle(caller: Caller, request: Any, info: CallInfo) -> Reply:
                 reply = await handler(caller, request, info)
-                if isinstance(reply, RecallReply | PreviewReply):
+                if isinstance(reply, RecallReply):
                     for arm in reply.arms:
                         metrics.arm(arm.name, arm.state, arm.ms / 1_000)
                 if getattr(reply, "cut", None) or getattr(reply, "truncated", None):
