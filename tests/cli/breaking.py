@@ -87,7 +87,11 @@ class OwnBus:
     def start(self) -> None:
         """Start the server, and wait until it lets the admin in."""
         self.server = subprocess.Popen(self.command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        until(self._admin_gets_in, START_S)
+        try:
+            until(self._admin_gets_in, START_S)
+        except BaseException:
+            self.stop(kill=True)
+            raise
 
     def stop(self, *, kill: bool = False) -> None:
         """End the server."""
