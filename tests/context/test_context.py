@@ -117,6 +117,17 @@ async def test_the_same_turn_gets_the_same_bytes_after_a_restart(here: Room) -> 
     assert await here.context("What is the name of Ana's cat?", turn_id="t2") == first
 
 
+async def test_a_rule_removed_and_set_again_between_two_turns_is_told(here: Room) -> None:
+    """What stands now reaches a session that was given the old words, however the rule came to change."""
+    await here.rule("style", "Answer briefly.")
+    first = await here.context("Hello", turn_id="t1")
+    await here.rule("style", "")
+    await here.rule("style", "Answer at length.")
+    second = await here.context("Hello again", turn_id="t2", etag=first.etag)
+    assert (first.update, second.unchanged) == ("", True)
+    assert "Answer at length." in second.update
+
+
 async def test_a_restart_does_not_give_a_session_everything_again(here: Room) -> None:
     """What a session holds survives the worker."""
     await here.save("Ana's cat is called Mio")

@@ -186,14 +186,14 @@ async def test_a_store_that_was_never_mirrored_is_written_at_the_start(tmp_path:
 
 
 async def test_a_rule_made_again_after_its_removal_is_written(world: World) -> None:
-    """Revisions begin anew with a rule that is made again; its file follows."""
+    """Revisions count on with a rule that is made again; its file follows."""
     for content in ("One.", "Two.", "Three."):
         await world.set_rule("style", content)
     await world.room.drain()
     await world.set_rule("style", "")
     await world.set_rule("style", "Anew.")
     await world.room.drain()
-    assert (world.root / "banks/main/rules/style.md").read_text().endswith("revision: 1\n---\n\nAnew.\n")
+    assert (world.root / "banks/main/rules/style.md").read_text().endswith("revision: 4\n---\n\nAnew.\n")
 
 
 async def test_being_said_again_moves_the_expiry_in_the_file(world: World) -> None:

@@ -13,6 +13,7 @@ from memory_contracts.functions.banks import (
     RuleListRequest,
     RuleSetRequest,
 )
+from memory_contracts.functions.review import ChangesRevertRequest
 from memory_contracts.records import Rule
 from tests.gate.conftest import ANA, CODER, World, code_of, said
 
@@ -82,6 +83,20 @@ async def test_rule_revisions(world: World) -> None:
     request = RuleSetRequest(name="style", content="Obey.")
     assert await code_of(world.gate.rule_set(CODER, request)) == "forbidden"
     assert (await rule(world, "style")).content == "Be kind."
+
+
+async def test_a_rule_set_again_counts_on(world: World) -> None:
+    """A revision means one content: what was decided on a rule that was removed since does not change the new one."""
+    await write(world, "Be kind.", "style")
+    await write(world, "", "style")
+    again = (await write(world, "Be bold.", "style")).rule
+    assert again is not None
+    assert again.revision == 2
+    assert await code_of(write(world, "Be kinder.", "style", expected_revision=1)) == "conflict"
+    removal = next(change for change in await world.changes(target="style") if change.after is None)
+    await write(world, "", "style")
+    reverted = await world.review.changes_revert(ANA, ChangesRevertRequest(id=removal.id))
+    assert [change.after["revision"] for change in reverted.reverted] == [3]
 
 
 async def test_empty_content_removes(world: World) -> None:

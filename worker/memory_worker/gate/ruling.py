@@ -90,8 +90,7 @@ def restore(act: Act, bank: BankRow, name: str, before: Rule | None) -> None:
         rules.remove(act.tx, bank.n, name)
         _append(act, bank, name, None if old is None else encode(old), None)
         return
-    revision = old.revision + 1 if old else before.revision + 1
-    rule = msgspec.structs.replace(before, revision=revision, updated_at=act.now)
+    rule = msgspec.structs.replace(before, revision=_next_revision(act, bank, name, old), updated_at=act.now)
     record = rules.put(act.tx, bank.n, rule)
     _append(act, bank, name, None if old is None else encode(old), record)
 
@@ -170,7 +169,7 @@ def _put(
         name=name,
         content=content,
         priority=priority,
-        revision=old.revision + 1 if old else 1,
+        revision=_next_revision(act, bank, name, old),
         updated_at=act.now,
         source=Source(route=act.writer.route, principal=act.writer.principal, session_id=act.origin.session),
         lines=lines,
@@ -178,6 +177,11 @@ def _put(
     record = rules.put(act.tx, bank.n, rule)
     _append(act, bank, name, None if old is None else encode(old), record)
     return rule
+
+
+def _next_revision(act: Act, bank: BankRow, name: str, old: Rule | None) -> int:
+    """Counts on where a rule of that name left off: a revision means one content, for writers and for sessions."""
+    return (old.revision if old else rules.last_revision(act.tx, bank.bank.name, name)) + 1
 
 
 def _append(act: Act, bank: BankRow, name: str, before: bytes | None, after: bytes | None) -> None:

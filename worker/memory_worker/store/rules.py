@@ -41,6 +41,12 @@ def remove(tx: Transaction, bank: int, name: str) -> None:
     tx.run(_SQL["remove"], bank, name)
 
 
+def last_revision(tx: Transaction, bank: str, name: str) -> int:
+    """Give the revision that a rule of that name last had in a bank of that name; 0 where there was none."""
+    values = tx.one(_SQL["last_record"], name, bank)
+    return 0 if values is None else _decode(values[0]).revision
+
+
 def find_line(tx: Transaction, bank: int, mark: bytes) -> LineRow | None:
     """Give the learned line with that fingerprint, live or removed."""
     values = tx.one(_SQL["line"], bank, mark)

@@ -5,6 +5,11 @@ ON CONFLICT (bank, name) DO UPDATE SET record = excluded.record;
 -- name: remove
 DELETE FROM rules WHERE bank = ? AND name = ?;
 
+-- name: last_record
+SELECT coalesce(after, before) FROM journal
+WHERE target = ? AND type = 'rule.set' AND bank = ? AND coalesce(after, before) IS NOT NULL
+ORDER BY seq DESC LIMIT 1;
+
 -- name: by_name
 SELECT record FROM rules WHERE bank = ? AND name = ?;
 
