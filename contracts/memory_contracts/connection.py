@@ -74,6 +74,7 @@ _ROUND_TRIP_S = 3_600
 # The library's own limit on a round trip; ours are shorter and do not cancel it.
 
 _VIOLATION = re.compile(r"permissions violation for publish to \"(.+)\"", re.IGNORECASE)
+_UNHEARD = re.compile(r"permissions violation for subscription to \"([^\"]+)\"", re.IGNORECASE)
 
 
 _NO_HEADERS: Mapping[str, str] = {}
@@ -85,6 +86,14 @@ class Subscription:
     def __init__(self, bus: "Bus", sub: NatsSubscription) -> None:
         self._bus = bus
         self._sub = sub
+
+    async def confirmed(self) -> None:
+        """Wait until the server has it. Raises NotPermitted when it refused: nothing would ever arrive."""
+        await self._bus.flushed()
+        if self._bus.refuses(self._sub.subject):
+            await self.stop()
+            group = f" in the queue group {self._sub.queue}" if self._sub.queue else ""
+            raise NotPermitted(f"the bus refused to let {self._bus.who()} subscribe to {self._sub.subject}{group}")
 
     async def drain(self, within: float = DRAIN_S) -> None:
         """Take no more messages, and hand over those that already arrived."""
@@ -119,6 +128,7 @@ class Bus:
         self._mux = f"{credentials.inbox_prefix}.{secrets.token_urlsafe(16)}"
         self._waiting: dict[str, tuple[asyncio.Future[Message], str]] = {}
         self._next_token = 0
+        self._unheard: set[str] = set()
         self._watchdog: asyncio.Task[None] | None = None
         self._strays: set[asyncio.Future[Any]] = set()
 
@@ -280,6 +290,7 @@ class Bus:
 
         if self.closed.is_set():
             raise BusClosed("the connection is closed")
+        self._unheard.discard(subject.lower())
         sub = await self._nc.subscribe(
             subject,
             queue=queue,
@@ -288,6 +299,10 @@ class Bus:
             pending_bytes_limit=SUBSCRIPTION_BYTES,
         )
         return Subscription(self, sub)
+
+    def refuses(self, subject: str) -> bool:
+        """Whether the server refused the newest subscription to `subject`, as far as it has answered."""
+        return subject.lower() in self._unheard
 
     def new_inbox(self) -> str:
         """Give a subject under this identity's own inbox that nobody can guess."""
@@ -325,11 +340,14 @@ class Bus:
         if isinstance(error, nats.errors.SlowConsumerError):
             self.slow_consumer_drops += 1
         found = _VIOLATION.search(text)
+        unheard = _UNHEARD.search(text)
+        if unheard:
+            self._unheard.add(unheard.group(1).lower())
         if found:
             refused = found.group(1).lower()
             for future, subject in list(self._waiting.values()):
                 if subject.lower() == refused and not future.done():
-                    future.set_exception(NotPermitted(f"the bus refused to let {self._who()} publish on {subject}"))
+                    future.set_exception(NotPermitted(f"the bus refused to let {self.who()} publish on {subject}"))
 
     async def _disconnected_cb(self) -> None:
         self.disconnects += 1
@@ -416,7 +434,8 @@ class Bus:
             for callback in self._on_close:
                 callback()
 
-    def _who(self) -> str:
+    def who(self) -> str:
+        """Name this identity, for messages."""
         creds = self.credentials
         return f"{creds.tenant}.{creds.route}.{creds.principal}"
 

@@ -50,9 +50,9 @@ class Serving:
         self._sub: Subscription | None = None
 
     async def start(self, subject: str, queue: str) -> None:
-        """Begin to answer."""
+        """Begin to answer. Raises NotPermitted when these credentials may not, or not in this queue group."""
         self._sub = await self._bus.subscribe(subject, self._take, queue=queue)
-        await self._bus.flushed()
+        await self._sub.confirmed()
 
     async def stop(self) -> None:
         """Stop taking requests and answer those that were taken."""

@@ -103,7 +103,7 @@ class Triggers(Generic[E]):
     async def _open(self) -> None:
         if self._durable is None:
             self._sub = await self._bus.subscribe(self._filter, self._take)
-            await self._bus.flushed()
+            await self._sub.confirmed()
             self._bus.on_close(self._news.set)
             return
         await self._bind(self._durable)

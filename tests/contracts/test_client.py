@@ -160,6 +160,28 @@ async def test_private_events_reach_their_owner(connect_as: ConnectAs, worker: B
         assert await anext(events) == event
 
 
+async def test_private_events_of_another_are_refused_by_name(connect_as: ConnectAs) -> None:
+    """Who may not see a private bank is told so, instead of waiting for triggers that never come."""
+    client = await connect_as("human-me")
+    for binding in (client.on_item_changed(owner="agent.coder"), client.on_bank_changed(owner="agent.coder")):
+        with pytest.raises(NotPermitted, match=r"private-event\.local\.agent\.coder"):
+            async with binding:
+                pass
+
+
+async def test_a_sibling_outside_its_queue_group_is_refused_by_name(bus_as: BusAs) -> None:
+    """A session manager that serves in another group than its duty's learns it at the start."""
+
+    async def answer(message: Message) -> SessionGetReply:
+        return SessionGetReply(session_id="s1")
+
+    bus = await bus_as("system-session")
+    with pytest.raises(NotPermitted, match="queue group mine"):
+        await serve(bus, "session.v1.local.get", answer, queue="mine")
+    serving = await serve(bus, "session.v1.local.get", answer, queue="session")
+    await serving.stop()
+
+
 @pytest.mark.usefixtures("fresh")
 async def test_bank_changes_have_a_durable_of_their_own(connect_as: ConnectAs, worker: Bus) -> None:
     """Changes of a bank's rules are given as typed events to the second durable of the credentials."""

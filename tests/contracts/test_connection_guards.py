@@ -156,6 +156,17 @@ async def test_forbidden_subject_fails_at_once(nats_server: BusUnderTest) -> Non
             await agent.request("memory.v1.rpc.local.human.me.save", b"{}", within=120.0)
 
 
+async def test_forbidden_subscription_is_told(nats_server: BusUnderTest) -> None:
+    """Interest that the server refuses is told by name; the library would wait for ever for what never comes."""
+    async with nats_server.bus("agent-coder") as agent:
+        for subject in ("session.v1.local.get", "memory.v1.rpc.*.*.*.>"):
+            refused = await agent.subscribe(subject, lambda _: None)
+            with pytest.raises(NotPermitted, match=r"local\.agent\.coder"):
+                await refused.confirmed()
+        allowed = await agent.subscribe("memory.v1.event.local.>", lambda _: None)
+        await allowed.confirmed()
+
+
 async def test_too_large_is_refused_before_it_is_sent(nats_server: BusUnderTest) -> None:
     """A body over the bus limit is `too_large` with both sizes, and the connection stays up."""
     async with await MemoryClient.connect(nats_server.credentials("human-me")) as client:
