@@ -393,3 +393,43 @@ async def test_removal_of_many_is_undone(world: World) -> None:
     await undo(world, held)
     assert len(await world.live()) == 3
     assert (await world.gate.reading.rule_get(ANA, RuleGetRequest(name="style"))).rule is not None
+
+
+async def test_undoing_what_an_approval_did_undoes_the_approval(world: World) -> None:
+    """By whichever id: the suggestion is rejected, the same is not proposed again, and undoing that restores both."""
+    memory = await world.save(ANA, "The rent is 900 euros")
+    change = ProposedChange(function="update", args={"id": memory.id, "text": "The rent is 950 euros"})
+    held = (await world.review.suggest(CODER, SuggestRequest(change=change, reason="heard"))).suggestion
+    assert held is not None
+    await world.review.suggestion_decide(ANA, SuggestionDecideRequest(ids=[held.id], decision="approve"))
+    approved = next(change for change in await world.changes(target=memory.id) if change.cause.id == held.id)
+    undone = await revert(world, approved.id)
+    assert undone.refused == []
+    assert (await get(world, memory.id)).text == "The rent is 900 euros"
+    assert [one.id for one in await world.waiting(state="rejected")] == [held.id]
+    inverse = next(change for change in undone.reverted if change.target == memory.id)
+    assert (await revert(world, inverse.id)).refused == []
+    assert (await get(world, memory.id)).text == "The rent is 950 euros"
+    assert [one.id for one in await world.waiting(state="approved")] == [held.id]
+
+
+async def test_undoing_a_part_of_an_approval_leaves_it_approved(world: World) -> None:
+    """An approved replacement whose old memory alone is brought back still stands."""
+    old = await world.save(ANA, "Ana lives in Porto", subject="home")
+    held = (await world.gate.save(CODER, SaveRequest(text="Ana lives in Paris", subject="home"))).suggestion
+    assert held is not None
+    await world.review.suggestion_decide(ANA, SuggestionDecideRequest(ids=[held.id], decision="approve"))
+    retired = next(change for change in await world.changes(target=old.id) if change.type == "memory.superseded")
+    await revert(world, retired.id)
+    assert [one.id for one in await world.waiting(state="approved")] == [held.id]
+
+
+async def test_a_reinforcement_is_undone_and_redone_any_number_of_times(world: World) -> None:
+    """How often something was said goes down and up with every undoing of the last undoing."""
+    memory = await world.save(CODER, "Ana likes tea")
+    await world.turn("t1", said("Ana likes tea"))
+    last = next(change for change in await world.changes(target=memory.id) if change.type == "memory.reinforced").id
+    for expected in (0, 1, 0, 1):
+        [made] = (await revert(world, last)).reverted
+        assert (await get(world, memory.id)).corroboration == expected
+        last = made.id

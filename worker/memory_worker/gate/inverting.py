@@ -61,8 +61,11 @@ def invert_memory(act: Act, row: JournalRow) -> None:
     if row.type == "memory.expired":
         _check_grace(act, row)
     fields = _undone(current.memory, before, after)
-    if after.corroboration < before.corroboration:  # undoing the undoing of a reinforcement
-        fields["corroboration"] = current.memory.corroboration + before.corroboration - after.corroboration
+    times = before.corroboration - after.corroboration
+    if times > 0 or (times and row.cause_kind == "revert"):  # undoing the undoing of a reinforcement, and so on
+        if current.memory.corroboration + times < 0:
+            raise InTheWay("it is undone already")
+        fields["corroboration"] = current.memory.corroboration + times
     if not fields and before.expires_at == after.expires_at:
         raise InTheWay("it is undone already")
     _write(act, current, bank, before, after, fields)

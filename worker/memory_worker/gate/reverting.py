@@ -91,7 +91,25 @@ def _with_parts(act: Act, row: JournalRow) -> list[JournalRow]:
         parts = [other for other in _same_act(act, row) if other.type == row.type]
     elif row.type == "suggestion.decided" and row.cause_kind == "suggestion":
         parts = _same_act(act, row)
+    if row.cause_kind in ("suggestion", "revert"):
+        parts += _approval_undone(act, {row.seq, *(part.seq for part in parts)}, _same_act(act, row))
     return sorted({part.seq: part for part in (*parts, row)}.values(), key=lambda part: part.seq, reverse=True)
+
+
+def _approval_undone(act: Act, undone: set[int], rows: list[JournalRow]) -> list[JournalRow]:
+    """The approval among the rows of one act, where nothing that it did is left: it is undone with its effect."""
+    effects = {row.seq for row in rows if row.type.partition(".")[0] != "suggestion"}
+    effects -= {row.seq for row in rows if row.type in _LEAVES_TRACE_ONLY}
+    return [row for row in rows if _stands(act, row)] if effects <= undone else []
+
+
+def _stands(act: Act, row: JournalRow) -> bool:
+    """Whether a row approved a suggestion, or undid its approval, and the suggestion is still as it left it."""
+    if row.type != "suggestion.decided" or row.before is None or row.after is None:
+        return False
+    was, became = (msgspec.json.decode(record, type=Suggestion).state for record in (row.before, row.after))
+    known = suggestions.find(act.tx, row.target)
+    return known is not None and known.suggestion.state == became and "approved" in (was, became)
 
 
 def _same_act(act: Act, row: JournalRow) -> list[JournalRow]:
