@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from memory_contracts.errors import FunctionError
 from memory_contracts.functions.banks import BankCreateRequest, BankUpdateRequest, RuleGetRequest, RuleSetRequest
 from memory_contracts.functions.memories import (
     DeleteRequest,
@@ -381,6 +382,34 @@ async def test_arguments_are_checked_when_proposed(world: World, args: dict[str,
     with pytest.raises(Exception, match="invalid_input") as caught:
         await propose(world, CODER, "save", **args)
     assert getattr(caught.value, "field", None) == field
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "field"),
+    [
+        ("save", {"text": "a\0b"}, "change.args.text"),
+        ("save", {"text": "x", "slot": "seen"}, "change.args.slot"),
+        ("save", {"text": "x", "bank": "nowhere"}, "change.args.bank"),
+        ("update", {"id": "mem_none", "text": "x"}, "change.args.id"),
+        ("rule.set", {"name": "style", "content": "a\0b"}, "change.args.content"),
+        ("entity.merge", {"entity": "nobody", "into": "none"}, "change.args.entity"),
+    ],
+)
+async def test_what_the_function_itself_refuses_is_named_by_its_path(
+    world: World, function: str, args: dict[str, Any], field: str
+) -> None:
+    """Whatever is wrong with a proposed change, the field is the one of the request that was sent."""
+    with pytest.raises(FunctionError) as caught:
+        await propose(world, CODER, function, **args)
+    assert caught.value.field == field
+
+
+async def test_a_bank_named_beside_the_change_is_named_so(world: World) -> None:
+    """The field is `bank` where the request itself named the bank."""
+    change = ProposedChange(function="save", args={"text": "x"})
+    with pytest.raises(FunctionError) as caught:
+        await world.review.suggest(CODER, SuggestRequest(change=change, reason="heard", bank="nowhere"))
+    assert (caught.value.code, caught.value.field) == ("not_found", "bank")
 
 
 async def test_edit_is_bound_to_its_one_change(world: World) -> None:

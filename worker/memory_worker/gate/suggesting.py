@@ -73,7 +73,10 @@ def suggest(act: Act, request: SuggestRequest, vault: Vault) -> SuggestReply:
     reason = clean_text(request.reason, "reason", 500)
     if act.writer.route != "human":
         _check_not_ruled_out(act, wanted, vault)
-    proposal = _look(act, function, wanted)
+    try:
+        proposal = _look(act, function, wanted)
+    except FunctionError as error:
+        raise _within(error, request) from None
     if proposal.true_already:
         return SuggestReply(outcome="already_true", suggestion=None)
     suggestion, new = proposals.propose(
@@ -88,6 +91,15 @@ def suggest(act: Act, request: SuggestRequest, vault: Vault) -> SuggestReply:
         proposed=proposal.proposed,
     )
     return SuggestReply(outcome="awaiting_review" if new else "known", suggestion=suggestion)
+
+
+def _within(error: FunctionError, request: SuggestRequest) -> FunctionError:
+    """An error of the proposed function, its field named by the path that it has in this request."""
+    field = error.field
+    asked_beside = field == "bank" and "bank" not in request.change.args
+    if field is None or asked_beside or field.startswith("change."):
+        return error
+    return FunctionError(error.code, error.message, field=f"change.args.{field}", hint=error.hint)
 
 
 def _check_not_ruled_out(act: Act, wanted: Any, vault: Vault) -> None:
