@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from memory_worker.clock import EARLIEST, LATEST
 from memory_worker.extraction.dates import read_date, said_date
 
 SUNDAY = datetime(2025, 11, 30, 10, 53, tzinfo=UTC).timestamp()
@@ -60,3 +61,17 @@ def test_without_a_message_time_only_full_dates_count() -> None:
 def test_a_models_date_is_read_as_iso_or_words(text: str, expected: str | None) -> None:
     """Models give ISO dates, or repeat the words."""
     assert day(read_date(text, SUNDAY)) == expected
+
+
+@pytest.mark.parametrize("text", ["yesterday", "tomorrow", "last week", "on 9999-12-31", "on 0001-01-01", "May 3rd"])
+@pytest.mark.parametrize("at", [EARLIEST.timestamp(), LATEST.timestamp()])
+def test_what_lies_beyond_the_calendar_is_no_date(text: str, at: float) -> None:
+    """A date that no zone's calendar could show is none, and never makes a turn unreadable."""
+    said = said_date(text, at)
+    assert said is None or EARLIEST.timestamp() <= said <= LATEST.timestamp()
+
+
+@pytest.mark.parametrize("field", ["0001-01-01T00:00:00+12:00", "9999-12-31T23:59:59-12:00", "9999-12-31"])
+def test_a_model_names_no_date_beyond_the_calendar(field: str) -> None:
+    """A model's date field is held to the same limits."""
+    assert read_date(field, None) is None

@@ -1,6 +1,6 @@
 """Of a turn's messages only what people typed is read; the rest is left out and counted."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -132,3 +132,20 @@ def test_nothing_inside_our_block_survives(before: str, inside: str) -> None:
     read = read_messages([message(marked)])
 
     assert all("SENTINEL" not in m.text for m in read.messages)
+
+
+@pytest.mark.parametrize(
+    ("at", "seconds"),
+    [
+        (datetime(2026, 1, 1, tzinfo=UTC), 1_767_225_600.0),
+        (datetime(2026, 1, 1), 1_767_225_600.0),  # noqa: DTZ001 a zone that is not named is the case at hand
+        (datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=12))), None),
+        (datetime(9999, 12, 31, 23, 59, tzinfo=timezone(timedelta(hours=-12))), None),
+    ],
+)
+def test_a_message_is_read_whatever_time_it_claims(at: datetime, seconds: float | None) -> None:
+    """A time without a zone is UTC; one that no calendar shows is unknown, and the words are read all the same."""
+    read = read_messages([TurnMessage(id="m1", role="user", text="I prefer tea", at=at)])
+    assert [(one.text, one.at) for one in read.messages] == [("I prefer tea", seconds)]
+    assert read.cursor is not None
+    assert (read.cursor.message_id, read.cursor.at) == ("m1", seconds)

@@ -4,9 +4,9 @@ A day is given as the unix seconds of its start in UTC: a chat does not say in w
 """
 
 import re
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 
-from memory_worker.clock import to_datetime
+from memory_worker.clock import EARLIEST, LATEST, to_datetime
 from memory_worker.extraction.patterns import MONTHS
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -40,7 +40,7 @@ _RELATIVE = {
 def said_date(text: str, at: float | None) -> float | None:
     """Give the one day that `text` names, seen from the message's time `at`; `None` for no date or several."""
     days = {day for day in (_day(match, at) for match in _SAID.finditer(text)) if day is not None}
-    return _seconds(days.pop()) if len(days) == 1 else None
+    return _kept(datetime.combine(days.pop(), time(), UTC)) if len(days) == 1 else None
 
 
 def read_date(text: str, at: float | None) -> float | None:
@@ -49,14 +49,22 @@ def read_date(text: str, at: float | None) -> float | None:
         moment = datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
     except ValueError:
         return said_date(text, at)
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    return _kept(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
 
 
-def _seconds(day: date) -> float:
-    return datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()
+def _kept(at: datetime) -> float | None:
+    """A time as unix seconds; None for one that is not kept because some zone's calendar cannot show it."""
+    return at.timestamp() if EARLIEST <= at <= LATEST else None
 
 
 def _day(match: re.Match[str], at: float | None) -> date | None:
+    try:
+        return _named_day(match, at)
+    except (ValueError, OverflowError):  # before the first or after the last day of the calendar
+        return None
+
+
+def _named_day(match: re.Match[str], at: float | None) -> date | None:
     if match["iso"]:
         return _make(int(match["iso"][:4]), int(match["iso"][5:7]), int(match["iso"][8:]))
     base = to_datetime(at).date() if at is not None else None

@@ -7,9 +7,11 @@ in `checks.py`. Roles other than `user` and `assistant`, tool parts, images and 
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from datetime import UTC
 from typing import Any
 
 from memory_contracts.turns import TurnMessage
+from memory_worker.clock import EARLIEST, LATEST
 from memory_worker.extraction.items import Cursor, ReadMessage, ReadTurn
 
 MESSAGE_MAX_CHARS = 20_000
@@ -83,6 +85,14 @@ _INVISIBLE = re.compile("[\u00ad\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u20
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
+def _said_at(message: TurnMessage) -> float | None:
+    """When a message was said, unix seconds; UTC where it names no zone, and unknown where no calendar shows it."""
+    if message.at is None:
+        return None
+    at = message.at if message.at.tzinfo is not None else message.at.replace(tzinfo=UTC)
+    return at.timestamp() if EARLIEST <= at <= LATEST else None
+
+
 def read_messages(messages: Sequence[TurnMessage], after: Cursor | None = None) -> ReadTurn:
     """Give the messages of a turn that may be learned from, in order.
 
@@ -104,9 +114,9 @@ def read_messages(messages: Sequence[TurnMessage], after: Cursor | None = None) 
         if not text:
             _count(ignored, "empty")
             continue
-        read.append(ReadMessage(message.id, role, text, message.at.timestamp() if message.at else None))
+        read.append(ReadMessage(message.id, role, text, _said_at(message)))
     last = messages[-1] if messages else None
-    cursor = Cursor(last.id, last.at.timestamp() if last.at else None) if last else after
+    cursor = Cursor(last.id, _said_at(last)) if last else after
     return ReadTurn(read, ignored, cursor)
 
 

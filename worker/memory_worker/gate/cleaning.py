@@ -7,10 +7,7 @@ from datetime import UTC, datetime
 
 from memory_contracts.errors import invalid
 from memory_contracts.names import LABEL_MAX_CHARS, TEXT_MAX_CHARS
-
-EARLIEST = datetime(1, 1, 2, tzinfo=UTC)
-LATEST = datetime(9999, 12, 30, 23, 59, 59, tzinfo=UTC)
-"""The first and the last time that is kept: a day within the calendar, so that every zone can show it."""
+from memory_worker.clock import EARLIEST, LATEST
 
 _FOLD = re.compile(r"[\s\x85\u2028\u2029]+")
 
