@@ -98,7 +98,10 @@ def _explained(text: str, data: bytes, request: type[Request]) -> FunctionError:
 def _with_index(path: str, data: bytes, request: type[Request]) -> str:
     """Name the item: msgspec writes `tags[...]` for any item of `tags`; the first that fails alone is the one."""
     field, _, rest = path.partition("[...]")
-    body = msgspec.json.decode(data)
+    try:
+        body = msgspec.json.decode(data)
+    except RecursionError:
+        return path
     items = body.get(field)
     if not isinstance(items, list):
         return path

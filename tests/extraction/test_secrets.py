@@ -125,3 +125,12 @@ def test_masking_twice_changes_nothing_more(text: str) -> None:
     masked, _ = mask_secrets(text)
 
     assert mask_secrets(masked)[0] == masked
+
+
+@pytest.mark.parametrize("depth", [900, 50_000])
+def test_a_deeply_nested_event_is_masked_as_text(depth: int) -> None:
+    """What no reader follows to its end is masked all the same, and never stops whoever stores it."""
+    secret = "ghp_" + "aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5"
+    masked = mask_payload(b"[" * depth + b'"' + secret.encode() + b'"' + b"]" * depth)
+    assert secret.encode() not in masked
+    assert mask_payload(b"[" * depth) == b"[" * depth

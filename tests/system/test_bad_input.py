@@ -125,6 +125,12 @@ async def test_malformed_turns_are_parked_with_the_reason(worker: Running, perso
     async with await MemoryClient.connect(worker.credentials("system-harness")) as harness:
         subject = harness.subjects.turn_completed("local", "broken")
         bodies = [b"", b"[]", b"{", b'{"turn_id": "no-session"}', b"\xff\xfe", b'{"turn_id": 5}', b"null"]
+        # Nested deeper than anybody reads: it must not stop the turns behind it.
+        bodies += [
+            b"[" * 50_000,
+            b'{"metadata": ' + b"[" * 50_000 + b"]" * 50_000 + b"}",
+            b'{"a":' * 900 + b"1" + b"}" * 900,
+        ]
         for body in bodies:
             await harness.bus.request(subject, body, within=5.0)
 

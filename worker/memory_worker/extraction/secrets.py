@@ -133,11 +133,11 @@ def mask_payload(payload: bytes) -> bytes:
     """
     try:
         event = msgspec.json.decode(payload)
-    except msgspec.MsgspecError:
+        masked = _mask_value(event)
+        return payload if masked is event else msgspec.json.encode(masked)
+    except (msgspec.MsgspecError, RecursionError):  # no JSON, or nested deeper than anybody reads
         text, kinds = mask_secrets(payload.decode("utf-8", "replace"))
         return text.encode() if kinds else payload
-    masked = _mask_value(event)
-    return payload if masked is event else msgspec.json.encode(masked)
 
 
 def _mask_value(value: Any) -> Any:
