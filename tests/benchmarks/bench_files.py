@@ -264,12 +264,12 @@ async def round_trip(count: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         async with opened(Path(folder) / "one") as made:
             await made.save(count)
-            archives = Archives(made.root, made.gate, made.clock, "bench", no_reveal)
+            archives = Archives(made.root, made.gate, made.clock, "bench", no_reveal, data_dir=made.root)
             begun = time.perf_counter()
             reply = await archives.export(PERSON, ExportRequest())
             show(f"{count:,} memories exported: {time.perf_counter() - begun:.1f} s, {reply.bytes / 2**20:.1f} MiB")
             async with opened(Path(folder) / "two") as other:
-                others = Archives(other.root, other.gate, other.clock, "bench", no_reveal)
+                others = Archives(other.root, other.gate, other.clock, "bench", no_reveal, data_dir=other.root)
                 begun = time.perf_counter()
                 await others.import_(PERSON, ImportRequest(path=reply.path, trust=True))
                 show(f"{count:,} memories imported: {time.perf_counter() - begun:.1f} s")

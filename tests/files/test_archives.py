@@ -16,7 +16,7 @@ from tests.files.world import World, opened
 
 def archives(world: World) -> Archives:
     """The functions under test."""
-    return Archives(world.root, world.gate, world.clock, "1.2.3", world.reveal)
+    return Archives(world.root, world.gate, world.clock, "1.2.3", world.reveal, data_dir=world.root)
 
 
 async def export(world: World, **fields: object) -> Path:
@@ -375,7 +375,7 @@ async def test_the_mirrors_own_folder_can_be_brought_in(world: World, tmp_path: 
 
 async def test_a_path_where_nothing_is_is_refused(world: World, tmp_path: Path) -> None:
     """An import of nothing says so."""
-    with pytest.raises(FunctionError, match="there is nothing at"):
+    with pytest.raises(FunctionError, match="there is nothing at this path"):
         await bring(world, tmp_path / "nowhere")
 
 

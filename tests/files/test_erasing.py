@@ -27,7 +27,9 @@ async def test_erased_memories_leave_no_byte_in_the_folder(world: World) -> None
     trashed = await world.save("Zaphod works here.", bank="work")
     await world.save("Ana likes tea.")
     await world.room.drain()
-    await Archives(world.root, world.gate, world.clock, "1", world.reveal).export(world.person, ExportRequest())
+    await Archives(world.root, world.gate, world.clock, "1", world.reveal, data_dir=world.root).export(
+        world.person, ExportRequest()
+    )
     await world.trash("work")
     await world.room.drain()
     edited_path = world.path_of(edited)

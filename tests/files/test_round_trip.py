@@ -152,7 +152,7 @@ async def test_values_that_cannot_be_opened_stop_the_export(world: World) -> Non
     async def other_key(caller: Caller, request: ValueRevealRequest) -> None:
         raise FunctionError("unavailable", "protected values cannot be opened")
 
-    exporting = Archives(world.root, world.gate, world.clock, "1.2.3", other_key)  # type: ignore[arg-type]
+    exporting = Archives(world.root, world.gate, world.clock, "1.2.3", other_key, data_dir=world.root)  # type: ignore[arg-type]
     with pytest.raises(FunctionError, match="cannot be opened"):
         await exporting.export(world.person, ExportRequest(include_protected=True))
     assert not list(world.root.glob("exports/*"))

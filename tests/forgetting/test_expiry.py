@@ -92,7 +92,7 @@ async def served(here: Room, memory_id: str, text: str) -> set[str]:
     [bank] = (await reading.bank_list(ME, BankListRequest())).banks
     if bank.counts is not None and bank.counts.live:
         found.add("bank.list")
-    archives = Archives(here.store.directory, here.gate, here.clock, "1", _no_reveal)
+    archives = Archives(here.store.directory, here.gate, here.clock, "1", _no_reveal, data_dir=here.store.directory)
     if (await archives.export(ME, ExportRequest())).counts["memories"]:
         found.add("export")
     return found

@@ -162,7 +162,7 @@ async def test_an_export_holds_what_its_asker_sees(world: World) -> None:
     await private(world)
     await world.save(ANA, f"{SECRET} by boat", bank=DIARY, entities=["Zanzibar"])
     await world.save(ANA, "Ana likes boats")
-    archives = Archives(world.store.directory, world.gate, world.clock, "1", _no_reveal)
+    archives = Archives(world.store.directory, world.gate, world.clock, "1", _no_reveal, data_dir=world.store.directory)
     others = Path((await archives.export(BEN, ExportRequest())).path)
     world.clock.forward(seconds=1)
     own = Path((await archives.export(ANA, ExportRequest())).path)
@@ -176,7 +176,7 @@ async def test_an_import_brings_a_private_bank_back_as_private(world: World) -> 
     """A private bank that comes back from an archive is private again, and its memories and events with it."""
     await private(world)
     await world.save(ANA, f"{SECRET} by boat", bank=DIARY)
-    archives = Archives(world.store.directory, world.gate, world.clock, "1", _no_reveal)
+    archives = Archives(world.store.directory, world.gate, world.clock, "1", _no_reveal, data_dir=world.store.directory)
     path = (await archives.export(ANA, ExportRequest())).path
     await world.gate.bank_delete(ANA, BankDeleteRequest(name=DIARY))
     await archives.import_(ANA, ImportRequest(path=path, trust=True))

@@ -161,7 +161,14 @@ class Tenant:
             OwnTurns(shared.bus, shared.subjects, name),
             shared.failpoint,
         )
-        self.archives = Archives(directory, self.gate, shared.clock, shared.version, self.forgetting.reveal)
+        self.archives = Archives(
+            directory,
+            self.gate,
+            shared.clock,
+            shared.version,
+            self.forgetting.reveal,
+            data_dir=directory.parent,
+        )
         self.review = Review(self.gate, NoteReader(self.store, self.turns), self.forgetting)
         self.sweeper = Sweeper(
             self.store,

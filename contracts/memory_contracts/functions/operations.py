@@ -216,9 +216,10 @@ class ExportReply(Reply):
 
 
 class ImportRequest(Request):
-    """Read an archive, or a folder of markdown facts, on the worker's side. Texts arrive `inferred`.
+    """Read an archive that an export wrote, a folder's markdown, or one markdown file. Texts arrive `inferred`.
 
-    `trust` keeps the archive's tiers; the journal records who said so.
+    `path` is on the worker's side; links are resolved first. Of the worker's own directory only the archives in the
+    tenant's `exports` are read. `trust` keeps the archive's tiers; the journal records who said so.
     """
 
     path: Path

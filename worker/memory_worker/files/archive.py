@@ -1,5 +1,6 @@
 """Archives: one file with a tenant's markdown, its journal, and a manifest that says what is in it."""
 
+import errno
 import gzip
 import hashlib
 import io
@@ -55,13 +56,13 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ArchiveWriter:
-    """Writes an archive beside its final name; only `finish` gives it that name."""
+    """Writes an archive beside its final name; only `finish` gives it that name, and nothing is ever overwritten."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._partial = path.with_name(f".{path.name}.partial")
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handle = os.open(self._partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        handle = os.open(self._partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         self._raw = os.fdopen(handle, "wb")
         # No time and no name inside: the same content gives the same bytes.
         self._zip = gzip.GzipFile("", "wb", COMPRESSION, self._raw, mtime=0)
@@ -92,20 +93,37 @@ class ArchiveWriter:
         self.files[name] = FileFacts(digest, size)
 
     def finish(self, manifest: Manifest) -> tuple[int, str]:
-        """Write the manifest and give the archive its name; gives its size in bytes and its SHA-256."""
+        """Write the manifest and give the archive its name; gives its size in bytes and its SHA-256.
+
+        Raises FileExistsError where something has the name.
+        """
         self.add(MANIFEST, msgspec.json.format(msgspec.json.encode(manifest, order="deterministic")))
         self._tar.close()
         self._zip.close()
         self._raw.flush()
         os.fsync(self._raw.fileno())
         self._raw.close()
-        os.replace(self._partial, self.path)
+        _name_new(self._partial, self.path)
         return self.path.stat().st_size, sha256_of(self.path)
 
     def abandon(self) -> None:
         """Leave nothing behind."""
         self._raw.close()
         self._partial.unlink(missing_ok=True)
+
+
+def _name_new(source: Path, path: Path) -> None:
+    """Give a file its name; a link refuses where a rename would overwrite."""
+    try:
+        os.link(source, path, follow_symlinks=False)
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK):
+            raise
+        if os.path.lexists(path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)) from error
+        os.replace(source, path)  # a file system without hard links
+    else:
+        os.unlink(source)
 
 
 def sha256_of(path: Path) -> str:

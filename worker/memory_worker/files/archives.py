@@ -1,6 +1,6 @@
 """The functions `export` and `import` of one tenant."""
 
-import os
+import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Literal
@@ -17,6 +17,7 @@ from memory_contracts.functions.operations import (
     ValueRevealRequest,
 )
 from memory_worker.clock import Clock
+from memory_worker.files.admitting import admitted
 from memory_worker.files.exporting import Exporter
 from memory_worker.files.importing import Importer, cause_of
 from memory_worker.files.store_side import GateIntake, StoreFeed, StoreSnapshot
@@ -37,9 +38,14 @@ class Running(msgspec.Struct):
 
 
 class Archives:
-    """Makes archives in the tenant's folder `exports`, and takes archives and markdown in."""
+    """Makes archives in the tenant's folder `exports`, and takes archives and markdown in.
 
-    def __init__(self, root: Path, gate: Gate, clock: Clock, version: str, reveal: Reveal) -> None:
+    `root` is the tenant's folder, `data_dir` the worker's directory, of which an import reads nothing else.
+    """
+
+    def __init__(self, root: Path, gate: Gate, clock: Clock, version: str, reveal: Reveal, *, data_dir: Path) -> None:
+        self._root = root
+        self._data_dir = data_dir
         self._gate = gate
         self._clock = clock
         self._reveal = reveal
@@ -78,9 +84,10 @@ class Archives:
     async def import_(self, caller: Caller, request: ImportRequest) -> ImportReply:
         """Take in an archive, a folder of facts or a rule file that lies on the worker's side.
 
-        Raises `invalid_input` where there is nothing, and for an archive that is damaged: then nothing came in.
+        Raises `invalid_input` where there is nothing that an import takes, and for an archive that is damaged, and
+        `forbidden` for what is the worker's own: then nothing came in.
         """
-        path = Path(os.path.expanduser(request.path))  # noqa: ASYNC240 - reads the environment, not the disk
+        path = await asyncio.to_thread(admitted, Path(request.path), self._root, self._data_dir)
         intake = GateIntake(
             self._gate, caller, cause_of(path, request.trust), trust=request.trust, dry_run=request.dry_run
         )
@@ -89,6 +96,7 @@ class Archives:
             intake,
             self._clock,
             dry_run=request.dry_run,
+            visible=lambda bank: may_read(caller, bank),
             progress=lambda done, total: _tell(running, done, total),
         )
         self.running.append(running)

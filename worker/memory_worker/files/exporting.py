@@ -84,7 +84,7 @@ class Exporter:
     ) -> ExportReply:
         """Write one archive of a bank, or of every bank that is `visible`; protected values are in it only by `reveal`.
 
-        Raises `not_found` for a bank that is not there or not visible.
+        Raises `not_found` for a bank that is not there or not visible, and `conflict` where its name is taken.
         """
 
         def wanted(one: Bank) -> bool:
@@ -97,7 +97,10 @@ class Exporter:
         state.drop_lapsed(at)
         values = {} if reveal is None else await _values(state, reveal)
         name = f"memory-{bank or 'all'}-{at:%Y%m%dT%H%M%S}.{at.microsecond:06d}Z{SUFFIX}"
-        writer = await asyncio.to_thread(ArchiveWriter, self._folder / name)
+        try:
+            writer = await asyncio.to_thread(ArchiveWriter, self._folder / name)
+        except FileExistsError as error:
+            raise _taken() from error
         try:
             counts = await self._write(writer, state, values, progress)
             counts["journal"] = await self._write_journal(writer, state, seq)
@@ -113,6 +116,9 @@ class Exporter:
                 files=dict(sorted(writer.files.items())),
             )
             size, digest = await asyncio.to_thread(writer.finish, manifest)
+        except FileExistsError as error:
+            writer.abandon()
+            raise _taken() from error
         except BaseException:
             writer.abandon()
             raise
@@ -211,6 +217,10 @@ class Exporter:
                 await asyncio.to_thread(spool.write, lines)
             await asyncio.to_thread(writer.add_stream, JOURNAL, spool)
         return count
+
+
+def _taken() -> FunctionError:
+    return FunctionError("conflict", "an archive was made at this very moment", hint="ask again")
 
 
 async def _values(state: _State, reveal: Reveal) -> dict[str, str]:

@@ -18,6 +18,8 @@ from memory_worker.gate.ruling import DEFAULT_PRIORITY
 
 RULE_FILES = {"claude.md": "claude", "agents.md": "agents", "gemini.md": "gemini", "copilot-instructions.md": "copilot"}
 """Rule files of coding agents, by lower-case file name, and the rule each becomes."""
+MARKDOWN = ".md"
+"""How a markdown file's name ends, in any case; nothing else is read."""
 FILES_MAX = 100_000
 """Most files of a folder that are read."""
 FILE_MAX_BYTES = 1_024 * 1_024
@@ -39,7 +41,7 @@ def read(path: Path, now: datetime) -> Iterator[Arrival]:
     """Read a file, or every markdown file of a folder; links are not followed. `now` stands for times not given."""
     single = not path.is_dir()
     disk = Disk(path.parent if single else path, FILE_MAX_BYTES)
-    names = [path.name] if single else [name for name in disk.files("") if name.lower().endswith(".md")]
+    names = [path.name] if single else [name for name in disk.files("") if name.lower().endswith(MARKDOWN)]
     for count, name in enumerate(names):
         shown = printable(name)
         if count >= FILES_MAX:

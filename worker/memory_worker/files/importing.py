@@ -3,14 +3,14 @@
 import asyncio
 import hashlib
 from collections import Counter
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 import msgspec
 
-from memory_contracts.errors import FunctionError, invalid
+from memory_contracts.errors import FunctionError
 from memory_contracts.functions.operations import ImportReply
 from memory_contracts.names import DEFAULT_BANK
 from memory_contracts.records import Bank, LearnedLine, Memory, Rule, Source
@@ -54,10 +54,20 @@ class Intake(Protocol):
 class Importer:
     """Reads what is to come in and counts what became of it."""
 
-    def __init__(self, intake: Intake, clock: Clock, *, dry_run: bool, progress: Progress = no_progress) -> None:
+    def __init__(
+        self,
+        intake: Intake,
+        clock: Clock,
+        *,
+        dry_run: bool,
+        visible: Callable[[Bank], bool],
+        progress: Progress = no_progress,
+    ) -> None:
         self._intake = intake
         self._clock = clock
         self._dry_run = dry_run
+        self._visible = visible
+        self._unseen: set[str] = set()
         self._progress = progress
         self._counts: Counter[str] = Counter()
         self._problems: list[str] = []
@@ -66,12 +76,10 @@ class Importer:
         self._total = 0
 
     async def run(self, path: Path, into: str | None) -> ImportReply:
-        """Import an archive, a folder or a file; `into` names the bank that takes everything.
+        """Import an archive, a folder or a file that was admitted; `into` names the bank that takes everything.
 
-        Raises `invalid_input` for a path that is not there and for an archive that is damaged; then nothing came in.
+        Raises `invalid_input` for an archive that is damaged; then nothing came in.
         """
-        if not await asyncio.to_thread(path.exists):
-            raise invalid(f"there is nothing at {printable(str(path))}", "path")
         if path.name.endswith(archive.SUFFIX) and await asyncio.to_thread(path.is_file):
             await self._archive(path, into)
         else:
@@ -103,6 +111,12 @@ class Importer:
         bank = into or place.bank
         if place.area == "bank":
             await self._flush()
+            # An archive of one person lies where another can name it: what was private in it stays its owner's.
+            if not self._visible(_bank(place.bank, data, now)):
+                self._unseen.add(place.bank)
+        if place.bank in self._unseen:
+            raise Unreadable("it is in a private bank of somebody else")
+        if place.area == "bank":
             if into is None:
                 self._count("banks", await self._try(name, self._intake.bank(_bank(bank, data, now))))
         elif name.endswith(f"/{archive.LEARNED}"):
