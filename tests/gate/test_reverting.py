@@ -433,3 +433,36 @@ async def test_a_reinforcement_is_undone_and_redone_any_number_of_times(world: W
         [made] = (await revert(world, last)).reverted
         assert (await get(world, memory.id)).corroboration == expected
         last = made.id
+
+
+async def test_a_reinforcement_is_undone_once(world: World) -> None:
+    """Undoing the same again, by the change, its turn or an inverse of it, is refused and counts nothing."""
+    memory = await world.save(CODER, "Ana likes tea")
+    for turn in ("t1", "t2", "t3"):
+        await world.turn(turn, said("Ana likes tea"))
+    rows = [one for one in await world.changes(target=memory.id) if one.type == "memory.reinforced"]
+    [first] = [one.id for one in rows if one.cause.id == "t1"]
+
+    async def undone(id: str, expected: int) -> str:
+        [made] = (await revert(world, id)).reverted
+        assert (await get(world, memory.id)).corroboration == expected
+        return made.id
+
+    async def refused(*ids: str, expected: int) -> None:
+        for id in ids:
+            reply = await revert(world, id)
+            assert reply.reverted == []
+            assert {one.reason for one in reply.refused} == {"it is undone already"}
+            assert (await get(world, memory.id)).corroboration == expected
+
+    down = await undone(first, 2)
+    await refused(first, first, "t1", expected=2)
+    up = await undone(down, 3)
+    await refused(down, down, expected=3)
+    again = await undone(first, 2)
+    await refused(first, "t1", up, expected=2)
+    await undone(again, 3)
+    await refused(again, down, expected=3)
+    await undone("t2", 2)
+    await refused("t2", expected=2)
+    await undone("t1", 1)

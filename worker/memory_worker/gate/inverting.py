@@ -56,19 +56,21 @@ def invert_memory(act: Act, row: JournalRow) -> None:
         return
     before = decode(row.before)
     if row.type == "memory.reinforced":
-        _unsay(act, current, bank, after.corroboration - before.corroboration)
+        _unsay(act, current, bank, row.id, after.corroboration - before.corroboration)
         return
     if row.type == "memory.expired":
         _check_grace(act, row)
     fields = _undone(current.memory, before, after)
     times = before.corroboration - after.corroboration
     if times > 0 or (times and row.cause_kind == "revert"):  # undoing the undoing of a reinforcement, and so on
-        if current.memory.corroboration + times < 0:
-            raise InTheWay("it is undone already")
+        _count_again(act, current, row, times)
         fields["corroboration"] = current.memory.corroboration + times
     if not fields and before.expires_at == after.expires_at:
         raise InTheWay("it is undone already")
     _write(act, current, bank, before, after, fields)
+    said = memories.inverse_of(act.tx, current.memory.id, row.id)
+    if said is not None:
+        memories.note_inverse(act.tx, current.memory.id, act.tx.rows[-1].id, said)
 
 
 def _undone(current: Memory, before: Memory, after: Memory) -> dict[str, Any]:
@@ -98,12 +100,22 @@ def _unmake(act: Act, current: MemoryRow, bank: Bank, made: Memory) -> None:
     revising.revise(act, current, bank, "memory.deleted", state="deleted", superseded_by=None, reason=DELETED_BY_PERSON)
 
 
-def _unsay(act: Act, current: MemoryRow, bank: Bank, times: int) -> None:
-    """Undo a reinforcement. Its cause stays counted, so that the same cause does not say it again."""
+def _unsay(act: Act, current: MemoryRow, bank: Bank, change: str, times: int) -> None:
+    """Undo a reinforcement, once. Its cause stays counted, so that the same cause does not say it again."""
     left = current.memory.corroboration - times
-    if left < 0:
+    if left < 0 or not memories.undo_reinforcement(act.tx, current.memory.id, change):
         raise InTheWay("it is undone already")
     revising.revise(act, current, bank, "memory.updated", corroboration=left)
+    memories.note_inverse(act.tx, current.memory.id, act.tx.rows[-1].id, change)
+
+
+def _count_again(act: Act, current: MemoryRow, row: JournalRow, times: int) -> None:
+    """Undo the undoing of a reinforcement, or that: each lasts until the next. Raises `InTheWay` where it is done."""
+    said = memories.inverse_of(act.tx, current.memory.id, row.id)
+    turn = memories.redo_reinforcement if times > 0 else memories.undo_reinforcement
+    turned = said is None or turn(act.tx, current.memory.id, said)  # an older release noted nothing
+    if not turned or current.memory.corroboration + times < 0:
+        raise InTheWay("it is undone already")
 
 
 def _check_grace(act: Act, row: JournalRow) -> None:

@@ -13,6 +13,11 @@ from memory_worker.store.readers import Readers
 from memory_worker.store.transaction import Transaction
 
 _SQL = statements.load("memories")
+
+_UNDONE = "undone:"
+"""Begins what stands among a memory's reinforcements for one that is undone; the id of its journal row follows."""
+_INVERSE = "inverse:"
+"""Begins what notes which reinforcement a row undid or did again; the ids of both rows follow."""
 _decode = msgspec.json.Decoder(Memory).decode
 encode = msgspec.json.Encoder().encode
 """Encodes any record as its stored JSON."""
@@ -191,6 +196,27 @@ async def next_due(readers: Readers) -> float | None:
 def reinforce(tx: Transaction, memory_id: str, cause: str) -> bool:
     """Record that `cause` said the memory; False when it had been counted before."""
     return tx.run(_SQL["reinforce"], memory_id, cause) == 1
+
+
+def undo_reinforcement(tx: Transaction, memory_id: str, change: str) -> bool:
+    """Note that the reinforcement of a journal row is undone; False where it is already. Its cause stays counted."""
+    return tx.run(_SQL["reinforce"], memory_id, f"{_UNDONE}{change}") == 1
+
+
+def redo_reinforcement(tx: Transaction, memory_id: str, change: str) -> bool:
+    """Note that the reinforcement of a journal row counts again; False where it does already."""
+    return tx.run(_SQL["unmark_reinforcement"], memory_id, f"{_UNDONE}{change}") == 1
+
+
+def note_inverse(tx: Transaction, memory_id: str, inverse: str, change: str) -> None:
+    """Note of a journal row that it undoes, or does again, the reinforcement of another."""
+    tx.run(_SQL["reinforce"], memory_id, f"{_INVERSE}{inverse}:{change}")
+
+
+def inverse_of(tx: Transaction, memory_id: str, inverse: str) -> str | None:
+    """Give the journal row whose reinforcement another row undid or did again."""
+    found = tx.one(_SQL["marked_reinforcement"], memory_id, f"{_INVERSE}{inverse}:")
+    return None if found is None else str(found[0]).rpartition(":")[2]
 
 
 async def read(readers: Readers, memory_id: str) -> MemoryRow | None:

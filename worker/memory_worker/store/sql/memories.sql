@@ -41,6 +41,12 @@ DELETE FROM wordings WHERE memory = ?;
 -- name: reinforce
 INSERT OR IGNORE INTO reinforcements (memory, cause) VALUES (?, ?);
 
+-- name: unmark_reinforcement
+DELETE FROM reinforcements WHERE memory = ? AND cause = ?;
+
+-- name: marked_reinforcement
+SELECT cause FROM reinforcements WHERE memory = ?1 AND substr(cause, 1, length(?2)) = ?2 LIMIT 1;
+
 -- name: add_tag
 INSERT OR IGNORE INTO memory_tags (bank, tag, memory) VALUES (?, ?, ?);
 
