@@ -15,10 +15,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from memory_contracts.errors import FunctionError
 from memory_contracts.functions.memories import DeleteRequest, PinRequest, SaveRequest, SupersedeRequest, UpdateRequest
 from memory_contracts.functions.review import ChangesRevertRequest, SuggestionDecideRequest
-from memory_contracts.records import Memory
+from memory_contracts.records import Memory, Suggestion
 from memory_worker.store import Caller, JournalRow
 from tests.gate.conftest import ANA, BEN, CODER, CONSOLIDATE, SENSOR, WRITER, World, said
-from tests.gate.model import Kept, Model
+from tests.gate.model import FIRST_OF_ROUTE, Kept, Model
 
 T = TypeVar("T")
 
@@ -259,8 +259,19 @@ class GateMachine(RuleBasedStateMachine):
             if row.type.startswith("memory.") and row.after is not None:
                 self.check(row, None if row.before is None else decode(row.before), decode(row.after))
 
+    def labels_proposed(self, row: JournalRow, said: str) -> set[tuple[str, str]]:
+        """What an approved suggestion says, with the label of who wrote it; nothing of any other cause or text."""
+        if row.cause_kind != "suggestion":
+            return set()
+        [proposal] = [one for one in self.rows if one.type == "suggestion.created" and one.target == row.cause_id]
+        assert proposal.after is not None
+        suggestion = msgspec.json.decode(proposal.after, type=Suggestion)
+        author = suggestion.source or suggestion.by
+        return {(text, FIRST_OF_ROUTE[author.route]) for text in [suggestion.change.args.get("text")] if text == said}
+
     def check(self, row: JournalRow, before: Memory | None, after: Memory) -> None:
         known = self.held.setdefault(after.id, set())
+        known |= self.labels_proposed(row, after.text)
         assert before == self.replayed.get(after.id), "a row begins where the last one of its record ended"
         by_person = row.actor_route == "human"
         if before is not None:
