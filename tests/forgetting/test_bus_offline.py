@@ -25,6 +25,7 @@ from memory_worker.forgetting import Forgetting
 from memory_worker.gate import Gate, GateSettings, KeyedVault
 from memory_worker.recall import RecallService, RecallSettings
 from memory_worker.store import TenantStore
+from memory_worker.stroke import STILL_AT_WORK, Stroke
 from tests.forgetting.planting import found
 from tests.gate.conftest import ANA
 from tests.system.harness import BusUnderTest, running_server
@@ -49,9 +50,12 @@ class Tenant:
         )
         self.relay = Relay(bus, Subjects(), "local", self.store, clock)
         self.turn_stream = OwnTurns(bus, Subjects(), "local")
-        self.forgetting = Forgetting(
-            self.gate, self.vault, self.recall, self.contexts, None, self.relay, self.turn_stream
-        )
+        self.stroke = self.new_stroke()
+        self.forgetting = Forgetting(self.gate, self.vault, self.stroke)
+
+    def new_stroke(self, **settings: float) -> Stroke:
+        """What carries forgettings out, as after a start."""
+        return Stroke(self.gate, self.vault, self.recall, self.contexts, None, self.relay, self.turn_stream, **settings)
 
     async def __aenter__(self) -> "Tenant":
         await self.store.open()
@@ -127,8 +131,8 @@ async def test_what_the_bus_holds_goes_when_it_is_back(server: BusUnderTest, ten
     assert [one.split(":")[0] for one in receipt.unreachable] == ["turn stream", "event streams"]
     assert receipt.counts["memories"] == 2
     assert "qxsentinelzv" not in found(tmp_path / "local", words), "the store is clean already"
-    assert [one.id for one in await tenant.forgetting.pending()] == [receipt.id]
-    running = asyncio.create_task(tenant.forgetting.run())
+    assert [one.id for one in await tenant.stroke.pending()] == [receipt.id]
+    running = asyncio.create_task(tenant.stroke.run())
     await server.server.revive()
 
     async def done() -> bool:
@@ -159,10 +163,7 @@ async def test_one_memory_waits_as_well(server: BusUnderTest, tenant: Tenant, tm
     receipt = (await tenant.forgetting.erase(ANA, EraseRequest(id=memory.id))).receipt
     assert receipt.state == "pending"
     await server.server.revive()
-    again = Forgetting(
-        tenant.gate, tenant.vault, tenant.recall, tenant.contexts, None, tenant.relay, tenant.turn_stream
-    )
-    running = asyncio.create_task(again.run())
+    running = asyncio.create_task(tenant.new_stroke().run())
 
     async def done() -> bool:
         return [state for state, _ in await tenant.receipts()] == ["done"]
@@ -171,3 +172,48 @@ async def test_one_memory_waits_as_well(server: BusUnderTest, tenant: Tenant, tm
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert found(tmp_path, ["qxsentinelzv"]) == {}
+
+
+async def test_an_asker_is_not_kept_waiting(tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A forgetting that takes long answers with what it has; it goes on, and a notice tells when it is finished."""
+    memory = await tenant.save("The cellar is full of qxsentinelzw")
+    await tenant.relay.caught_up()
+    free = asyncio.Event()
+    erase_memory = tenant.relay.erase_memory
+
+    async def slow(memory_id: str) -> int:
+        await free.wait()
+        return await erase_memory(memory_id)
+
+    monkeypatch.setattr(tenant.relay, "erase_memory", slow)
+    asked = Forgetting(tenant.gate, tenant.vault, tenant.new_stroke(answer_s=0.05))
+    receipt = (await asked.erase(ANA, EraseRequest(id=memory.id))).receipt
+    assert (receipt.state, receipt.unreachable) == ("pending", (STILL_AT_WORK,))
+    free.set()
+
+    async def told() -> bool:
+        rows = await tenant.store.readers.all("SELECT record FROM notices")
+        return any(receipt.id.encode() in record and b"is finished" in record for (record,) in rows)
+
+    await until(told, "the notice")
+    assert [state for state, _ in await tenant.receipts()] == ["done"]
+    assert found(tmp_path, ["qxsentinelzw"]) == {}
+
+
+async def test_an_asker_that_goes_away_stops_nothing(tenant: Tenant, tmp_path: Path) -> None:
+    """Whoever asked may be gone: the forgetting is carried out to its end."""
+    memory = await tenant.save("The cellar is full of qxsentinelzx")
+    await tenant.relay.caught_up()
+    asking = asyncio.create_task(tenant.forgetting.erase(ANA, EraseRequest(id=memory.id)))
+
+    async def begun() -> bool:
+        return bool(await tenant.receipts())
+
+    await until(begun, "the forgetting to begin")
+    asking.cancel()
+
+    async def done() -> bool:
+        return [state for state, _ in await tenant.receipts()] == ["done"]
+
+    await until(done, "the forgetting")
+    assert found(tmp_path, ["qxsentinelzx"]) == {}

@@ -44,6 +44,7 @@ from memory_worker.gate import Gate, GateSettings, KeyedVault, Review, Sweeper, 
 from memory_worker.recall import Embedder, RecallQuery, RecallService, RecallSettings, RemoteEmbedder
 from memory_worker.store import TenantStore
 from memory_worker.store.writer import WriterObserver
+from memory_worker.stroke import Stroke
 from memory_worker.tenant_key import KeySource, open_vault
 from memory_worker.turn_work import GateCommit, StoreInbox
 
@@ -151,7 +152,7 @@ class Tenant:
             failpoint=shared.failpoint,
         )
         self.files = _files(self.store, self.gate, shared) if settings.files else None
-        self.forgetting = Forgetting(
+        self.stroke = Stroke(
             self.gate,
             self.vault,
             self.recall,
@@ -161,6 +162,7 @@ class Tenant:
             OwnTurns(shared.bus, shared.subjects, name),
             shared.failpoint,
         )
+        self.forgetting = Forgetting(self.gate, self.vault, self.stroke)
         self.archives = Archives(
             directory,
             self.gate,
@@ -200,7 +202,7 @@ class Tenant:
         self._working = [
             asyncio.create_task(self.turns.run(), name=f"turns {self.name}"),
             asyncio.create_task(self.sweeper.run(), name=f"sweeper {self.name}"),
-            asyncio.create_task(self.forgetting.run(), name=f"forgetting {self.name}"),
+            asyncio.create_task(self.stroke.run(), name=f"forgetting {self.name}"),
             asyncio.create_task(self.trash.run(), name=f"trash {self.name}"),
         ]
 

@@ -295,7 +295,7 @@ async def _vault(tenant: Tenant) -> Sequence[Check]:
 
 
 async def _forgetting(tenant: Tenant) -> Sequence[Check]:
-    waiting = await tenant.forgetting.pending()
+    waiting = await tenant.stroke.pending()
     if not waiting:
         return [checks.ok("forgetting", "none is waiting")]
     places = sorted({place for receipt in waiting for place in receipt.unreachable}) or ["see the worker's log"]
