@@ -283,6 +283,17 @@ async def test_a_snapshot_is_written_while_running(store: StoreDouble, tmp_path:
     await recall.stop()
 
 
+async def test_a_start_that_read_the_store_leaves_a_snapshot(store: StoreDouble, tmp_path: Path) -> None:
+    """A worker that is killed before its first snapshot does not read everything again at the start after next."""
+    store.put(*(memory(n, f"Ana's recipe {n} needs butter") for n in range(5)))
+    recall = service(store, tmp_path, settings=RecallSettings(snapshot_changes=3))
+    await recall.start()
+    async with asyncio.timeout(DEADLINE_S):
+        while not files(tmp_path, "index-5/manifest.json"):  # noqa: ASYNC110 - files have no event
+            await asyncio.sleep(0.005)
+    await recall.stop()
+
+
 async def test_many_writes_are_read_before_anybody_asks(store: StoreDouble, tmp_path: Path) -> None:
     """After a large import the index is near the journal without a recall, so the next one has little to read."""
     recall = service(store, tmp_path, settings=RecallSettings(near_rows=20, near_s=0.01))

@@ -48,7 +48,7 @@ class RecallSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     snapshot_rows: Annotated[
         int,
         _about("Journal rows after which an index is written to disk for a quick start.", "rows", ge=100, reload=True),
-    ] = 20_000
+    ] = 5_000
 
 
 class ConsolidateSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

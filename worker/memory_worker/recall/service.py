@@ -81,6 +81,7 @@ class RecallService:
             await self._build()
         self._ready = True
         await self.catch_up()
+        self._snapshot_if_due()  # a worker that is killed again and again must not read everything each time
         self._tasks.append(asyncio.create_task(self._stay_near(), name="recall-near"))
         if isinstance(self._embedder, BackgroundEmbedder):
             self._tasks.append(asyncio.create_task(self._embed_rows(), name="recall-embed"))
@@ -107,14 +108,15 @@ class RecallService:
         # Taken before the scan: rows changed during it are applied again afterwards, which is harmless.
         seq = self._feed.head()
         await self._run(self._index.clear)
-        after = ""
+        after, read = "", 0
         while memories := await self._feed.scan(after, SCAN_BATCH):
             after = memories[-1].id
+            read += len(memories)
             await self._run(functools.partial(self._index.put_all, memories))
         entities = await self._feed.entities()
         await self._run(functools.partial(self._index.apply, entities))
         self._index.seq = seq
-        self._since_snapshot = 1
+        self._since_snapshot = max(1, read)
 
     async def catch_up(self) -> None:
         """Applies the journal rows after the cursor, up to the head at the time of the call."""
@@ -130,6 +132,9 @@ class RecallService:
                 self._since_snapshot += len(changes)
                 if self._index.waiting:
                     self._embed_now.set()
+        self._snapshot_if_due()
+
+    def _snapshot_if_due(self) -> None:
         if self._snapshot_due() and (self._writing is None or self._writing.done()):
             self._writing = asyncio.create_task(self._write_snapshot(), name="recall-snapshot")
 

@@ -42,5 +42,5 @@ class RecallSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Texts embedded per background step, for models that are too slow to run inline."""
     query_embed_ms: int = 400
     """Longest wait, in milliseconds, for a query vector of such a model; then the words alone serve."""
-    snapshot_changes: int = 20_000
+    snapshot_changes: int = 5_000
     """Changes after which a new snapshot is written (a tenth of the rows if that is more); one at stop as well."""
