@@ -33,12 +33,18 @@ FAILPOINTS = (
     "relay.published",
 )
 """Points at which a running worker may be told to kill itself."""
-MIGRATION_FAILPOINTS = ("in-migration-1:7", "in-migration-2:1", "in-migration-3:1")
+MIGRATION_FAILPOINTS = (
+    "in-migration-1:7",
+    "in-migration-2:1",
+    "in-migration-3:1",
+    "in-migration-5:2",
+    "in-migration-7:1",
+)
 """Points inside migrations, at the first start of a store."""
 START_S = 30.0
 SETTLE_S = 90.0
 """How long nothing may move at the end, in seconds, before what is missing counts as lost."""
-TURN_PAUSE_S = 0.02
+TURN_PAUSE_S = 0.05
 """Pause between two turns of the harness: a worker that is killed all the time must still come to read some."""
 SAVERS = 6
 

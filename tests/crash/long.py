@@ -15,8 +15,8 @@ from tests.crash.harness import CrashRun
 def main() -> int:
     """Run and print the report; exit 1 when anything was lost or doubled."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=100, help="kills of the worker")
-    parser.add_argument("--bus-kills", type=int, default=10, help="kills of the bus")
+    parser.add_argument("--kills", type=int, default=500, help="kills of the worker")
+    parser.add_argument("--bus-kills", type=int, default=40, help="kills of the bus")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     asked = parser.parse_args()
     began = time.monotonic()
