@@ -466,3 +466,16 @@ async def test_a_reinforcement_is_undone_once(world: World) -> None:
     await undone("t2", 2)
     await refused("t2", expected=2)
     await undone("t1", 1)
+
+
+@pytest.mark.parametrize("pinned", [True, False])
+async def test_a_pin_that_was_taken_back_is_undone_already(world: World, pinned: bool) -> None:
+    """Undoing it again changes nothing, not even the expiry, and writes no change that could not be undone itself."""
+    memory = await world.save(ANA, "Ana likes tea", pinned=not pinned)
+    await world.gate.pin(ANA, PinRequest(id=memory.id, pinned=pinned))
+    [change] = [one for one in await world.changes(target=memory.id) if one.after["revision"] == 2]
+    await world.gate.pin(ANA, PinRequest(id=memory.id, pinned=not pinned))
+    before, head = await get(world, memory.id), world.store.head
+    reply = await revert(world, change.id)
+    assert [one.reason for one in reply.refused] == ["it is undone already"]
+    assert (await get(world, memory.id), world.store.head) == (before, head)

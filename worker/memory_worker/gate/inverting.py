@@ -65,12 +65,17 @@ def invert_memory(act: Act, row: JournalRow) -> None:
     if times > 0 or (times and row.cause_kind == "revert"):  # undoing the undoing of a reinforcement, and so on
         _count_again(act, current, row, times)
         fields["corroboration"] = current.memory.corroboration + times
-    if not fields and before.expires_at == after.expires_at:
+    if not fields and not _expiry_stands(current.memory, before, after):
         raise InTheWay("it is undone already")
     _write(act, current, bank, before, after, fields)
     said = memories.inverse_of(act.tx, current.memory.id, row.id)
     if said is not None:
         memories.note_inverse(act.tx, current.memory.id, act.tx.rows[-1].id, said)
+
+
+def _expiry_stands(current: Memory, before: Memory, after: Memory) -> bool:
+    """Whether a change moved the expiry, and it is still where that change left it; a pin's own move goes with it."""
+    return before.expires_at != after.expires_at == current.expires_at and not current.pinned
 
 
 def _undone(current: Memory, before: Memory, after: Memory) -> dict[str, Any]:
