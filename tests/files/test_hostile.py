@@ -31,6 +31,17 @@ UNREADABLE: list[tuple[str, bytes, str]] = [
         b"---\nexpires: 2030-01-01 10:00\n---\nA fact.\n",
         "expires needs its offset from UTC, such as 2026-11-30T03:51:42Z",
     ),
+    *[
+        (
+            f"{field}-beyond-the-calendar-{number}.md",
+            f"---\n{field}: {time}\n---\nA fact.\n".encode(),
+            f"{field} lies outside 0001-01-02 to 9999-12-30",
+        )
+        for field in ("learned", "occurred", "expires", "updated", "seen")
+        for number, time in enumerate(
+            ("0001-01-01T00:00:00+12:00", "9999-12-31T23:59:59-12:00", "0001-01-01", "9999-12-31T23:59:59Z")
+        )
+    ],
     (
         "in-the-past.md",
         b"---\nexpires: 2001-01-01\n---\nA fact.\n",

@@ -6,7 +6,7 @@ import pytest
 
 from memory_contracts.errors import FunctionError
 from memory_contracts.functions.memories import SaveRequest, UpdateRequest
-from memory_contracts.records import Memory, Source
+from memory_contracts.records import Bank, Memory, Source
 from memory_worker.gate import importing
 from memory_worker.store import Caller, Origin
 from tests.gate.conftest import ANA, CODER, SENSOR, World
@@ -76,3 +76,14 @@ async def test_an_archive_with_such_a_time_is_refused_by_record(world: World, fi
     )
     assert [one.outcome for one in done] == ["refused", "created"]
     assert field in done[0].reason
+
+
+@pytest.mark.parametrize("field", ["created_at", "updated_at"])
+async def test_a_bank_with_such_a_time_is_refused(world: World, field: str) -> None:
+    """A bank of an archive is held to the same limits as its memories."""
+    now = datetime(2025, 1, 1, tzinfo=UTC)
+    bank = Bank(name="old", **{"created_at": now, "updated_at": now, field: BEFORE_THE_CALENDAR})
+    origin = Origin.of(ANA, "archive")
+    with pytest.raises(FunctionError) as refused:
+        await world.store.write(lambda tx: importing.import_bank(world.gate.act(tx, ANA, origin), bank))
+    assert (refused.value.code, refused.value.field) == ("invalid_input", field)

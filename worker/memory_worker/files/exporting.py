@@ -176,6 +176,7 @@ class Exporter:
     ) -> dict[str, int]:
         """Write banks by name, each with its settings, lines, memories and rules, so that an import reads in order."""
         counts = {"banks": len(state.banks), "memories": 0, "rules": len(state.rules), "protected_left_out": 0}
+        unwritable = 0
         total = len(state.memories)
         progress(0, total)
         for name in sorted(state.banks):
@@ -185,11 +186,12 @@ class Exporter:
             taken: set[str] = set()
             for start in range(0, len(ids), PAGE):
                 records = [state.memories[key][1] for key in ids[start : start + PAGE]]
-                kept = await asyncio.to_thread(_write_memories, writer, folder, records, taken, values)
+                kept, failed = await asyncio.to_thread(_write_memories, writer, folder, records, taken, values)
                 counts["memories"] += kept
-                counts["protected_left_out"] += len(records) - kept
-                progress(counts["memories"] + counts["protected_left_out"], total)
-        return counts
+                counts["protected_left_out"] += len(records) - kept - failed
+                unwritable += failed
+                progress(counts["memories"] + counts["protected_left_out"] + unwritable, total)
+        return counts | ({"unwritable_left_out": unwritable} if unwritable else {})
 
     def _write_bank(self, writer: ArchiveWriter, state: _State, name: str) -> None:
         folder = layout.bank_folder(name)
@@ -247,20 +249,28 @@ async def _values(state: _State, reveal: Reveal) -> dict[str, str]:
 
 def _write_memories(
     writer: ArchiveWriter, folder: str, records: Sequence[bytes], taken: set[str], values: dict[str, str]
-) -> int:
-    """On a thread: add memories; gives how many. A protected one without its value is left out."""
-    kept = 0
+) -> tuple[int, int]:
+    """On a thread: add memories; gives how many, and how many an old release kept with a time that no file can say.
+
+    A protected one without its value is left out.
+    """
+    kept = failed = 0
     for record in records:
         memory = _memory(record)
         if memory.protected is not None:
             if memory.protected not in values:
                 continue
             memory = msgspec.structs.replace(memory, text=values[memory.protected])
+        try:
+            data = render_memory(memory, full=True)
+        except OverflowError:
+            failed += 1
+            continue
         # A name made of a protected value would repeat it outside the file.
         text = memory.text if memory.protected is None else ""
         names = memory_names(memory.id, memory.subject, text)
         name = next((one for one in names if one not in taken), f"{memory.id}.md")
         taken.add(name)
-        writer.add(f"{layout.memories_folder(folder)}/{name}", render_memory(memory, full=True))
+        writer.add(f"{layout.memories_folder(folder)}/{name}", data)
         kept += 1
-    return kept
+    return kept, failed

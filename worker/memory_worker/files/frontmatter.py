@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 import msgspec
 import yaml
 
+from memory_worker.clock import EARLIEST, LATEST
+
 FRONT_MAX_BYTES = 32 * 1024
 """Longest front matter that is read, in bytes: sixteen of every label at full length fit twice."""
 DEPTH_MAX = 4
@@ -59,6 +61,8 @@ _Dumper.add_representer(_Lines, _represent_lines)
 
 def dump(values: dict[str, Any]) -> str:
     """Write the values that are there as YAML, one field a line, in the order given.
+
+    Raises OverflowError for a time that the calendar does not show in UTC; only old records hold such.
 
     PyYAML writes whatever could need quoting; words, numbers and times, which are nine tenths of it, are written
     without, as PyYAML would write them.
@@ -204,7 +208,9 @@ def _time(field: str, value: str) -> datetime:
             date.fromisoformat(value.strip())  # a plain day is exact enough: it begins at midnight UTC
         except ValueError as error:
             raise Unreadable(f"{field} needs its offset from UTC, such as 2026-11-30T03:51:42Z") from error
-        return at.replace(tzinfo=UTC)
+        at = at.replace(tzinfo=UTC)
+    if not EARLIEST <= at <= LATEST:
+        raise Unreadable(f"{field} lies outside {EARLIEST.date()} to {LATEST.date()}")
     return at.astimezone(UTC)
 
 

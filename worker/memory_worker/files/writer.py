@@ -147,16 +147,22 @@ class Writer:
 
     def _apply(self, tasks: Sequence[_Task]) -> list[Done]:
         """On a thread: render and write."""
-        wishes: list[Put | Remove] = []
-        for task in tasks:
+        wishes: dict[int, Put | Remove] = {}
+        failed: dict[int, Done] = {}
+        for number, task in enumerate(tasks):
             record = task.wanted.record
             if record is None:
-                wishes.append(Remove(task.path, task.expected))
+                wishes[number] = Remove(task.path, task.expected)
                 continue
-            if not task.data:
-                task.data = _render(record)
-            wishes.append(Put(task.path, task.data, task.expected))
-        return self._disk.apply(wishes)
+            try:
+                task.data = task.data or _render(record)
+            except OverflowError:
+                # One record that an older release took in must not keep all others from their files.
+                failed[number] = Done(task.path, "failed", reason="a time of its record lies outside the calendar")
+            else:
+                wishes[number] = Put(task.path, task.data, task.expected)
+        done = dict(zip(wishes, self._disk.apply(list(wishes.values())), strict=True)) | failed
+        return [done[number] for number in range(len(tasks))]
 
     async def _left(self, task: _Task, answer: Done, anew: bool) -> bool:
         """Deal with a wish the disk did not meet; False when it is to be tried again in another way."""

@@ -38,7 +38,12 @@ class Imported(msgspec.Struct, frozen=True):
 
 
 def import_bank(act: Act, bank: Bank) -> Outcome:
-    """Make a bank as the archive has it; one that is there keeps its settings unless nobody has set any."""
+    """Make a bank as the archive has it; one that is there keeps its settings unless nobody has set any.
+
+    Raises `invalid_input` for times that no calendar shows.
+    """
+    times = {name: clean_instant(getattr(bank, name), name) for name in ("created_at", "updated_at")}
+    bank = msgspec.structs.replace(bank, **times)
     row = banks.find(act.tx, bank.name)
     if row is None:
         insert_bank(act, msgspec.structs.replace(bank, trashed_at=None, trash_id=None, counts=None))

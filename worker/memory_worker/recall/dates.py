@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import regex
 
+from memory_worker.clock import EARLIEST, LATEST
 from memory_worker.recall.analysis import fold
 
 TEXT_DATES_MAX = 12
@@ -171,6 +172,8 @@ def day_terms(day: date) -> tuple[str, str, str, str, str]:
 def terms_of_memory(text: str, happened: datetime | None, written: datetime) -> Iterator[str]:
     """The date terms a memory is indexed under: of when it happened, and of the dates its text names."""
     seen: set[str] = set()
+    if happened is not None and not EARLIEST <= happened <= LATEST:
+        happened = None  # an old record; no calendar shows its day
     named = list(day_terms(happened.astimezone(UTC).date())) if happened else []
     for mention in mentions(text, happened or written):
         if mention.first is None:
