@@ -108,7 +108,12 @@ class Reader:
 
     async def rules(self) -> list[Rule]:
         """The bank's rules."""
-        return (await self.asked(partial(self.client.rule_list, bank=self.bank))).rules
+        page = await self.asked(partial(self.client.rule_list, bank=self.bank))
+        found = list(page.rules)
+        while page.cursor is not None:
+            page = await self.asked(partial(self.client.rule_list, bank=self.bank, cursor=page.cursor))
+            found += page.rules
+        return found
 
     async def single_valued(self) -> frozenset[str]:
         """Names of the properties that hold one value at a time."""

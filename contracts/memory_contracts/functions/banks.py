@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import UNSET, Meta, UnsetType
 
 from memory_contracts.functions.base import Reply, Request
-from memory_contracts.names import RULE_MAX_CHARS, Name, Reason, Revision
+from memory_contracts.names import LIST_LIMIT_MAX, RULE_MAX_CHARS, Cursor, Limit, Name, Reason, Revision
 from memory_contracts.records import Bank, Expiry, Review, Rule, Suggestion
 
 Owner = Annotated[
@@ -78,15 +78,18 @@ class BankRestoreRequest(Request):
 
 
 class RuleListRequest(Request):
-    """List a bank's rules by priority, then name."""
+    """Page through a bank's rules by priority, then name."""
 
     bank: Name | None = None
+    limit: Limit = LIST_LIMIT_MAX
+    cursor: Cursor | None = None
 
 
 class RuleListReply(Reply):
-    """The rules, whole."""
+    """The rules, whole; `cursor` asks for those that did not fit."""
 
     rules: list[Rule]
+    cursor: str | None = None
 
 
 class RuleGetRequest(Request):

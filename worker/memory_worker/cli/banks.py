@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from memory_contracts.errors import FunctionError
 from memory_worker.cli import render
@@ -111,6 +112,9 @@ def rules(context: click.Context, bank: str | None) -> None:
     if context.invoked_subcommand is None:
         session = context.ensure_object(Session)
         reply = session.call("rule.list", bank=bank)
+        while reply.cursor is not None:
+            more = session.call("rule.list", bank=bank, cursor=reply.cursor)
+            reply = msgspec.structs.replace(more, rules=[*reply.rules, *more.rules])
         session.emit(reply, lambda: "\n\n".join(map(render.rule, reply.rules)) or "no rules")
 
 

@@ -50,10 +50,10 @@ class Looking(msgspec.Struct, frozen=True):
         found = await suggestions.page(
             readers, banks, request.state, request.target, pages.after(request), request.limit + 1
         )
-        page = [row.suggestion for row in found[: request.limit]]
+        page, more = pages.fit([row.suggestion for row in found], request.limit)
         counts = await suggestions.counts(readers, banks, request.target)
         cursor = None
-        if len(found) > request.limit:
+        if more:
             cursor = pages.to_cursor(request, pages.Position(to_seconds(page[-1].created_at), page[-1].id))
         return SuggestionListReply(suggestions=page, total=counts.get(request.state, 0), counts=counts, cursor=cursor)
 
@@ -62,9 +62,9 @@ class Looking(msgspec.Struct, frozen=True):
         banks = await self.directory.numbers(caller, request.bank)
         readers = self.store.readers
         found = await notices.page(readers, banks, request.include_acked, pages.after(request), request.limit + 1)
-        page = found[: request.limit]
+        page, more = pages.fit(found, request.limit)
         cursor = None
-        if len(found) > request.limit:
+        if more:
             cursor = pages.to_cursor(request, pages.Position(to_seconds(page[-1].at), page[-1].id))
         total = await notices.total(readers, banks, request.include_acked)
         return NoticeListReply(notices=page, total=total, cursor=cursor)
@@ -82,9 +82,9 @@ class Looking(msgspec.Struct, frozen=True):
         readers, now = self.store.readers, self.store.clock.now()
         after = _name_position(request)
         found = await entities.page(readers, banks, request.query, after, request.limit + 1, now)
-        page = found[: request.limit]
+        page, more = pages.fit(found, request.limit)
         cursor = None
-        if len(found) > request.limit:
+        if more:
             cursor = pages.to_cursor(request, pages.NamePosition(page[-1].name, page[-1].id))
         total = await entities.total(readers, banks, request.query, now)
         return EntityListReply(entities=page, total=total, cursor=cursor)

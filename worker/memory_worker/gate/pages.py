@@ -3,6 +3,7 @@
 import base64
 import binascii
 import hashlib
+from collections.abc import Sequence
 from typing import Annotated, TypeVar
 
 import msgspec
@@ -16,6 +17,9 @@ FREE_FIELDS = frozenset({"cursor", "limit", "render"})
 """Fields of a request that may differ from page to page; with any other it would be another list."""
 MARK_BYTES = 6
 """Length of the mark that tells lists apart, in bytes."""
+
+BYTES_MAX = 640 * 1_024
+"""Most bytes of the records of one page: the bus takes 1 MiB a message, and the rest of a reply needs room."""
 
 At = Annotated[float, Meta(ge=-SEQ_MAX, le=SEQ_MAX)]
 
@@ -45,6 +49,24 @@ class _Cursor(msgspec.Struct, array_like=True, frozen=True):
 
     list: str
     position: msgspec.Raw
+
+
+R = TypeVar("R")
+
+
+def fit(records: Sequence[R], limit: int, bytes_max: int = BYTES_MAX) -> tuple[list[R], bool]:
+    """Cut what was found to a page: at most `limit` records and `bytes_max` bytes of JSON, one record at least.
+
+    Tells whether there are more; then the caller's cursor goes on behind the last one of the page.
+    """
+    page: list[R] = []
+    size = 0
+    for record in records[:limit]:
+        size += len(msgspec.json.encode(record))
+        if page and size > bytes_max:
+            break
+        page.append(record)
+    return page, len(page) < len(records)
 
 
 P = TypeVar("P", Position, CountedPosition, NamePosition)

@@ -72,10 +72,9 @@ class Reading:
         position = pages.from_cursor(request)
         after = int(position.at) if position else 0
         found = await journal.of_target(self._store.readers, request.id, after, request.limit + 1)
-        rows = found[: request.limit]
-        more = len(found) > request.limit
-        cursor = pages.to_cursor(request, pages.Position(rows[-1].seq, rows[-1].id)) if more else None
-        return HistoryReply(revisions=[journal.change_of(row) for row in rows], cursor=cursor)
+        page, more = pages.fit([journal.change_of(row) for row in found], request.limit)
+        cursor = pages.to_cursor(request, pages.Position(page[-1].seq, page[-1].id)) if more else None
+        return HistoryReply(revisions=page, cursor=cursor)
 
     async def list(self, caller: Caller, request: ListRequest) -> ListReply:
         """Page through a bank, live memories by default. Only a person asks by a protected value."""
@@ -92,9 +91,10 @@ class Reading:
         found = await memories.page(readers, keep, request.order, after, request.limit + 1, now)
         # Counting reads the whole bank, so the pages that follow the first do not count again.
         total = await memories.total(readers, keep, now) if position is None else position.total
-        page = found[: request.limit]
+        # The page as text says it all once more.
+        page, more = pages.fit(found, request.limit, pages.BYTES_MAX // (2 if request.render else 1))
         cursor = None
-        if len(found) > request.limit:
+        if more:
             last = page[-1]
             at = last.updated_at if request.order == "updated" else last.created_at
             cursor = pages.to_cursor(request, pages.CountedPosition(to_seconds(at), last.id, total))
@@ -140,9 +140,15 @@ class Reading:
         )
 
     async def rule_list(self, caller: Caller, request: RuleListRequest) -> RuleListReply:
-        """List a bank's rules by priority, then name."""
+        """Page through a bank's rules by priority, then name."""
         bank = await self._directory.readable(caller, request.bank)
-        return RuleListReply(rules=await rules.read_all(self._store.readers, bank.n))
+        found = await rules.read_all(self._store.readers, bank.n)
+        position = pages.from_cursor(request)
+        if position is not None:
+            found = [rule for rule in found if (rule.priority, rule.name) > (position.at, position.id)]
+        page, more = pages.fit(found, request.limit)
+        cursor = pages.to_cursor(request, pages.Position(page[-1].priority, page[-1].name)) if more else None
+        return RuleListReply(rules=page, cursor=cursor)
 
     async def rule_get(self, caller: Caller, request: RuleGetRequest) -> RuleReply:
         """Read one rule. Raises `not_found`."""
@@ -175,10 +181,9 @@ class Reading:
         else:
             start = int(position.at) if position else BEYOND_ALL
             found = await journal.newest(self._store.readers, keep, start, limit)
-        rows = found[: request.limit]
-        more = len(found) > request.limit
-        cursor = pages.to_cursor(request, pages.Position(rows[-1].seq, rows[-1].id)) if more else None
-        return ChangesListReply(changes=[journal.change_of(row) for row in rows], cursor=cursor)
+        page, more = pages.fit([journal.change_of(row) for row in found], request.limit)
+        cursor = pages.to_cursor(request, pages.Position(page[-1].seq, page[-1].id)) if more else None
+        return ChangesListReply(changes=page, cursor=cursor)
 
     async def _known_bank(self, caller: Caller, name: str) -> None:
         """Raise `not_found` unless the caller sees a bank of that name, in the trash or not."""
