@@ -311,9 +311,13 @@ async def test_worker_asks_the_siblings(worker: Bus, bus_as: BusAs) -> None:
             raise not_found("no such session", "session_id")
         if session_id == "broken":
             return a_memory()
+        if session_id == "swapped":
+            return SessionGetReply(session_id="s-1", metadata={"memory_bank": "work"})
         return SessionGetReply(session_id=session_id, metadata={"memory_bank": "work"})
 
     serving = await serve(await bus_as("system-session"), "session.v1.local.get", answer, queue="session")
+    with pytest.raises(SiblingAway):  # metadata of another session decides no bank
+        await manager.get("swapped")
     known = await manager.get("s-1")
     assert known is not None
     assert known.metadata == {"memory_bank": "work"}

@@ -92,7 +92,11 @@ class SessionManager:
         """Give a session, or None when the manager does not know it. Raises SiblingAway."""
         try:
             request = SessionGetRequest(session_id=session_id)
-            return await self._sibling.ask(self._get_subject, request, SessionGetReply, self.deadline_s)
+            session = await self._sibling.ask(self._get_subject, request, SessionGetReply, self.deadline_s)
+            if session.session_id != session_id:
+                # Its metadata would choose another session's bank for this one.
+                raise FunctionError("invalid_input", "the reply names another session", field="session_id")
+            return session
         except FunctionError as error:
             if error.code == "not_found":
                 return None
