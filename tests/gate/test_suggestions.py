@@ -499,3 +499,11 @@ def _property(name: str, cardinality: Any) -> Any:
 
 def _rule(name: str) -> Any:
     return RuleGetRequest(name=name)
+
+
+async def test_a_note_with_control_characters_is_refused(world: World) -> None:
+    """A note to learn from is held to what a save is: NUL is named, and nothing is read."""
+    with pytest.raises(FunctionError) as refused:
+        await world.review.learn(CODER, LearnRequest(text="Use metric\x00 units."))
+    assert (refused.value.code, refused.value.field) == ("invalid_input", "text")
+    assert await world.waiting() == []

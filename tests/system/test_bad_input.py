@@ -49,6 +49,8 @@ CASES: list[tuple[str, str, bytes, str, str | None]] = [
     ("nothing but white space", "save", b'{"text": " \\n\\t "}', "invalid_input", "text"),
     ("a text over the limit", "save", json.dumps({"text": "x" * 2_001}).encode(), "invalid_input", "text"),
     ("a NUL character", "save", b'{"text": "a\\u0000b"}', "invalid_input", "text"),
+    ("a NUL character in a query", "recall", b'{"query": "a\\u0000b"}', "invalid_input", "query"),
+    ("a NUL character in a note", "learn", b'{"text": "a\\u0000b"}', "invalid_input", "text"),
     ("a control character", "save", b'{"text": "a\\u001bb"}', "invalid_input", "text"),
     ("bytes that are not UTF-8", "save", b'{"text": "\xff\xfe"}', "invalid_input", None),
     ("a lone surrogate", "save", b'{"text": "\\ud800"}', "invalid_input", None),

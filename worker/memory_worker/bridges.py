@@ -16,6 +16,7 @@ from memory_worker.context import ContextService, RecallAnswer, Scored
 from memory_worker.extraction import Handed, SiblingAway, TurnWorker
 from memory_worker.extraction.model import UnreadableReply
 from memory_worker.gate import Gate, Lessons
+from memory_worker.gate.cleaning import clean_document
 from memory_worker.recall import Arm, RecallQuery, RecallService
 from memory_worker.store import Caller, TenantStore, banks, rules
 from memory_worker.store.fingerprint import fingerprint
@@ -77,6 +78,7 @@ class RecallFunction:
 
     async def recall(self, caller: Caller, request: RecallRequest) -> RecallReply:
         """Find the memories of a bank, and of the layers below it, that are relevant to the query."""
+        clean_document(request.query, "query")
         where = await self._contexts.resolver.scope_for_request(caller.name, request.bank)
         outcome = await self._recall.recall(
             where.scope,

@@ -10,6 +10,7 @@ from memory_contracts.records import Receipt, Suggestion
 from memory_worker.gate import deciding, identities, noticing, reverting, suggesting
 from memory_worker.gate.access import check_route
 from memory_worker.gate.act import Act
+from memory_worker.gate.cleaning import clean_document
 from memory_worker.gate.looking import Looking
 from memory_worker.gate.service import Gate
 from memory_worker.gate.suggesting import LessonReader
@@ -68,6 +69,7 @@ class Review:
     ) -> functions.LearnReply:
         """Read a correction or a note on a bad run; all that it teaches becomes suggestions."""
         check_route(caller, "learn")
+        clean_document(request.text, "text")
         await self._gate.open_agent_bank(caller, request.bank)
         bank = await self._gate.directory.readable(caller, request.bank)
         lessons = await self._lessons.read(bank.bank.name, request.text)
