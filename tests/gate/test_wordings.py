@@ -2,6 +2,9 @@
 
 import asyncio
 
+import pytest
+
+from memory_contracts.errors import FunctionError
 from memory_contracts.functions.memories import DeleteRequest, GetRequest, SaveRequest, UpdateRequest
 from memory_contracts.records import Claim
 from tests.gate.conftest import ANA, CODER, SENSOR, WRITER, World, code_of, said
@@ -169,3 +172,13 @@ async def test_idempotency_key(world: World) -> None:
     assert other.outcome == "created"
     world.clock.forward(days=1.01)
     assert (await world.gate.save(CODER, SaveRequest(text="three"), "k")).outcome == "created"
+
+
+async def test_a_change_of_a_superseded_memory_names_what_took_its_place(world: World) -> None:
+    """The hint says that it was superseded, and by which memory."""
+    old = await world.save(ANA, "Ana lives in Porto", subject="home")
+    new = await world.save(ANA, "Ana lives in Paris", subject="home")
+    with pytest.raises(FunctionError) as refused:
+        await world.gate.update(ANA, UpdateRequest(id=old.id, text="Ana lives in Rome"))
+    assert refused.value.code == "conflict"
+    assert f"superseded by {new.id}" in (refused.value.hint or "")

@@ -211,12 +211,10 @@ def _not_yours(memory: Memory) -> str:
 def _check_live(act: Act, found: Memory, *also: str, field: str = "id") -> None:
     memory = as_it_is(found, act.tx.now)
     if memory.state != "live" and memory.state not in also:
-        raise FunctionError(
-            "conflict",
-            f"memory {memory.id} is {memory.state}",
-            field=field,
-            hint="changes.revert brings a deleted or expired memory back",
-        )
+        hint = "changes.revert brings a deleted or expired memory back"
+        if memory.state == "superseded":
+            hint = f"it was superseded by {memory.superseded_by}: change that one, or undo this with changes.revert"
+        raise FunctionError("conflict", f"memory {memory.id} is {memory.state}", field=field, hint=hint)
 
 
 def _hold(act: Act, row: MemoryRow, bank: Bank, function: str, request: Request, reason: str) -> MemoryReply:
