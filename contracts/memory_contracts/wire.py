@@ -8,6 +8,7 @@ import msgspec
 from memory_contracts.errors import ERROR_CODE_HEADER, ERROR_HEADER, ErrorBody, FunctionError, invalid
 from memory_contracts.functions import Function
 from memory_contracts.functions.base import Reply, Request
+from memory_contracts.names import NAME_PATTERN
 
 T = TypeVar("T")
 
@@ -23,6 +24,8 @@ _MISSING = re.compile(r"Object missing required field `(?P<field>.*)`\Z", re.DOT
 _DECIDED_BY_ROUTE = frozenset({"tier", "route", "actor", "tenant", "principal", "source", "trust", "owner", "by"})
 ROUTE_HINT = "who called is read from the subject the bus let you publish on; the route decides the label"
 """What a caller is told who tries to name a tier, a route, an actor or a tenant."""
+NAME_HINT = "a name has 1 to 64 of a-z, 0-9, _ and -, in lower case, and begins with a letter or a digit"
+"""What a caller is told whose name is none, beside the pattern."""
 
 _encoder = msgspec.json.Encoder()
 
@@ -92,7 +95,8 @@ def _explained(text: str, data: bytes, request: type[Request]) -> FunctionError:
         return invalid(f"the field {name} is required", f"{parent}.{name}" if parent else name)
     if "[...]" in parent:
         parent = _with_index(parent, data, request)
-    return invalid(_cut(what.replace("`", "")), _cut(parent, 128) or "body")
+    hint = NAME_HINT if repr(NAME_PATTERN) in what else None
+    return invalid(_cut(what.replace("`", "")), _cut(parent, 128) or "body", hint)
 
 
 def _with_index(path: str, data: bytes, request: type[Request]) -> str:

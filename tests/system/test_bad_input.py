@@ -101,6 +101,12 @@ async def test_a_limit_is_named_in_the_message(person: MemoryClient) -> None:
     assert "2000" in error["message"].replace(",", "")
 
 
+async def test_what_a_name_is_stands_beside_the_pattern(person: MemoryClient) -> None:
+    """Whoever names a bank wrongly is told in words what a name is."""
+    _, body = await raw(person, "save", b'{"text": "a", "bank": "Main Bank"}')
+    assert "lower case" in body["hint"]
+
+
 async def test_a_wrong_revision_is_a_conflict(person: MemoryClient) -> None:
     """A change against an older revision is refused, and the memory stays as it was."""
     saved = await person.save(text="The clock on the wall is slow")
