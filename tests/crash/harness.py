@@ -337,7 +337,9 @@ class CrashRun:
         folded = {text.casefold().rstrip(".") for text in texts}
         report.acked_saves, report.acked_turns = len(self.saved), len(self.turned)
         report.lost_saves = sum(text.casefold() not in folded for text in self.saved)
-        report.lost_turns = sum(not any(fact.casefold() in text for text in folded) for fact in self.turned)
+        # Nearly every fact is a text of its own; only what is not is looked for inside others.
+        missing = [fact for fact in map(str.casefold, self.turned) if fact not in folded]
+        report.lost_turns = sum(not any(fact in text for text in folded) for fact in missing)
         report.doubled = len(texts) - len(folded)
         report.counted_twice = sum(count > 0 for count in counted)
         report.events_missing = self._missing()
