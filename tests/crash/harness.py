@@ -251,7 +251,8 @@ class CrashRun:
             while self.report.worker_kills < kills:
                 await self._let_run()
                 self.kill_worker()
-                if self.report.bus_kills < bus_kills and self.report.worker_kills % every == 0:
+                due = every * (self.report.bus_kills + 1)
+                if self.report.bus_kills < bus_kills and self.report.worker_kills >= due:
                     await self.kill_bus()
                 while not await self.start_worker(self._failpoint()):
                     self.report.failpoints_hit += 1
