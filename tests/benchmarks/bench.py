@@ -121,6 +121,7 @@ def main() -> None:
             data_dir = Path(folder) / "requests"
             fill(data_dir, asked.memories)
             with running_worker(data_dir, log, MEMORY_FILES="false") as worker:
+                worker.until_published()
                 if "requests" in parts:
                     show(f"requests over the bus, {asked.memories} memories, synchronous=FULL")
                     with echo_server() as echo:

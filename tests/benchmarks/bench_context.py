@@ -29,6 +29,7 @@ def measure(size: int, seconds: float, folder: Path) -> None:
         running_worker(data_dir, log, MEMORY_FILES="false") as worker,
         echo_server() as echo,
     ):
+        worker.until_published()
         for callers in CALLERS:
             floor = cell(echo, "echo", callers, seconds)
             before = cpu_seconds(worker)

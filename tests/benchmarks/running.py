@@ -47,6 +47,12 @@ class Running:
         """Process id of the embedded server."""
         return running_pid(BusFiles(self.data_dir))
 
+    def until_published(self, within: float = 600.0) -> None:
+        """Wait, at most `within` seconds, until the triggers of what was filled in are out."""
+        end = time.monotonic() + within
+        while self.metric("memory_unpublished_rows") > 0 and time.monotonic() < end:
+            time.sleep(0.5)
+
     def metric(self, name: str) -> float:
         """Sum of a metric over its labels."""
         url = f"http://127.0.0.1:{self.http_port}/metrics"
