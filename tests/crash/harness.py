@@ -246,7 +246,7 @@ class CrashRun:
         users = [asyncio.create_task(self.saver(number)) for number in range(SAVERS)]
         users.append(asyncio.create_task(self.harness()))
         reading = asyncio.create_task(self.subscriber())
-        every = max(1, kills // max(1, bus_kills))
+        every = kills / (bus_kills + 1)
         try:
             while self.report.worker_kills < kills:
                 await self._let_run()
@@ -260,6 +260,8 @@ class CrashRun:
                 for user in users:
                     if user.done():
                         await user
+            while self.report.bus_kills < bus_kills:  # workers that died at their start may have used the kills up
+                await self.kill_bus()
             self._stopping = True
             await asyncio.wait_for(asyncio.gather(*users), SETTLE_S)
             await self._settle()
