@@ -271,15 +271,20 @@ async def test_status_tells_rows_banks_and_arms(store: StoreDouble, recall: Reca
     assert status.problem is None
 
 
+async def snapshot_written(tmp_path: Path, seq: int) -> None:
+    """Wait until the snapshot as of a journal row is on disk."""
+    async with asyncio.timeout(DEADLINE_S):
+        while not files(tmp_path, f"index-{seq}/manifest.json"):  # noqa: ASYNC110 - files have no event
+            await asyncio.sleep(0.005)
+
+
 async def test_a_snapshot_is_written_while_running(store: StoreDouble, tmp_path: Path) -> None:
     """After enough changes the index is on disk without a stop, so a killed worker starts from it."""
     recall = service(store, tmp_path, settings=RecallSettings(snapshot_changes=3))
     await recall.start()
     store.put(*(memory(n, f"Ana's recipe {n} needs butter") for n in range(5)))
     await recall.catch_up()
-    async with asyncio.timeout(DEADLINE_S):
-        while not files(tmp_path, "index-5/manifest.json"):  # noqa: ASYNC110 - files have no event
-            await asyncio.sleep(0.005)
+    await snapshot_written(tmp_path, 5)
     await recall.stop()
 
 
@@ -288,9 +293,7 @@ async def test_a_start_that_read_the_store_leaves_a_snapshot(store: StoreDouble,
     store.put(*(memory(n, f"Ana's recipe {n} needs butter") for n in range(5)))
     recall = service(store, tmp_path, settings=RecallSettings(snapshot_changes=3))
     await recall.start()
-    async with asyncio.timeout(DEADLINE_S):
-        while not files(tmp_path, "index-5/manifest.json"):  # noqa: ASYNC110 - files have no event
-            await asyncio.sleep(0.005)
+    await snapshot_written(tmp_path, 5)
     await recall.stop()
 
 

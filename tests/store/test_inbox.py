@@ -2,30 +2,19 @@
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from memory_worker.clock import SystemClock
 from memory_worker.store import TenantStore, Transaction, inbox, migrations
 from memory_worker.store.inbox import NewTurn
 
 T = TypeVar("T")
-
-
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[TenantStore]:
-    """An empty store."""
-    opened = TenantStore("local", tmp_path / "local", SystemClock())
-    await opened.open()
-    yield opened
-    await opened.close()
 
 
 async def test_inbox_takes_a_turn_once(store: TenantStore) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,15 +13,6 @@ from memory_worker.clock import SystemClock
 from memory_worker.store import Origin, StoreTooNew, TenantStore, Transaction, banks
 
 ORIGIN = Origin("human", "ana", "request", "req_1")
-
-
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[TenantStore]:
-    """An empty store."""
-    opened = TenantStore("local", tmp_path / "local", SystemClock())
-    await opened.open()
-    yield opened
-    await opened.close()
 
 
 def note(text: str, bank: str = "main") -> "Note":
